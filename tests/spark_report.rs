@@ -1,8 +1,9 @@
 //! The report of a Spark application on logs that the test writes: each cause, verdict and piece of advice is planted.
 
+mod memory;
+mod views;
+
 use crate::program::{latscope, testdata};
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -150,6 +151,14 @@ fn number(value: &Value, path: &str) -> i64 {
 
 fn words(values: &Value, key: &str) -> Vec<String> {
     values.as_array().unwrap().iter().map(|value| value[key].as_str().unwrap().to_string()).collect()
+}
+
+/// Settings with advice: what is advised, or nothing.
+fn advised(report: &Value) -> BTreeMap<String, Option<String>> {
+    let advice = report["memory"]["advice"].as_array().unwrap().iter();
+    advice
+        .map(|advice| (advice["setting"].as_str().unwrap().into(), advice["advised"].as_str().map(str::to_string)))
+        .collect()
 }
 
 /// The causes of a task's delay, the most important first.
@@ -419,154 +428,6 @@ fn verdicts_come_in_the_order_of_the_method() {
     );
 }
 
-/// Settings with advice: what is advised, or nothing.
-fn advised(report: &Value) -> BTreeMap<String, Option<String>> {
-    let advice = report["memory"]["advice"].as_array().unwrap().iter();
-    advice
-        .map(|advice| (advice["setting"].as_str().unwrap().into(), advice["advised"].as_str().map(str::to_string)))
-        .collect()
-}
-
-#[test]
-fn memory_is_advised_with_its_arithmetic() {
-    let sized = |settings: Value, change: &dyn Fn(&mut Task), peaks: &[(&str, i64)]| {
-        let mut log = Log::new(settings);
-        log.executor("1", 1, 0);
-        log.job(0, (0, 8000), &[(0, 0, 8000)]);
-        log.peaks("1", 0, peaks);
-        for id in 0..8 {
-            let mut task = Task { cpu: 900, ..task(0, id, "1", (id * 1000, id * 1000 + 1000)) };
-            change(&mut task);
-            log.task(&task);
-        }
-        log.report()
-    };
-    let only = |report: &Value| -> Vec<(String, String)> {
-        advised(report).into_iter().filter_map(|(setting, advised)| Some((setting, advised?))).collect()
-    };
-    let is = |setting: &str, advised: &str| vec![(setting.to_string(), advised.to_string())];
-    // The run of the specification with 512 MiB: 215 MiB spilled, a peak of 123; with 1 GiB the same did not spill.
-    let half = json!({"spark.master": "yarn", "spark.executor.memory": "512m"});
-    let spill = |task: &mut Task| (task.spilled, task.peak) = (215 * MIB, 123 * MIB);
-    let report = sized(half.clone(), &spill, &[]);
-    assert_eq!(number(&report, "/memory/unified"), 133_378_867);
-    // (338 MiB + 20 %) / 0.6 + 300 MiB = 976 MiB, in steps of 64.
-    assert_eq!(only(&report), is("spark.executor.memory", "1024m"));
-    // Cached blocks come on top: 76 MiB more are 127 of heap.
-    let report = sized(half, &spill, &[("OnHeapStorageMemory", 76), ("OnHeapUnifiedMemory", 120)]);
-    assert_eq!(only(&report)[0], is("spark.executor.memory", "1152m")[0]);
-    let settings = |memory: &str| json!({"spark.master": "yarn", "spark.executor.memory": memory});
-    // Nothing was sampled: nothing is advised, and the switch is named.
-    let report = sized(settings("8g"), &|_| (), &[]);
-    assert_eq!((only(&report), &report["memory"]["sampled"]), (vec![], &json!(false)));
-    assert!(
-        report["memory"]["advice"][0]["why"].as_str().unwrap().contains("spark.eventLog.logStageExecutorMetrics=true")
-    );
-    // Down: 100 of 4734 MiB were used; 120 / 0.6 + 300 = 500 MiB.
-    let report = sized(settings("8g"), &|_| (), &[("OnHeapUnifiedMemory", 100)]);
-    assert_eq!(only(&report), is("spark.executor.memory", "512m"));
-    // GC without a spill: up by its grade, and its log.
-    for (gc, heap) in [(110, "1280m"), (160, "1536m"), (210, "2048m")] {
-        let report = sized(settings("1g"), &|task| task.gc = gc, &[]);
-        assert_eq!(
-            only(&report),
-            [is("spark.executor.extraJavaOptions", "-Xlog:gc*:file=gc.log"), is("spark.executor.memory", heap)]
-                .concat()
-        );
-    }
-    // The figures of the specification: max(1063 - 1024, 118 + 1 + 8) + 287, and 10 %: 456 MiB.
-    let resident = [
-        ("ProcessTreeJVMRSSMemory", 1063),
-        ("JVMOffHeapMemory", 118),
-        ("DirectPoolMemory", 1),
-        ("MappedPoolMemory", 8),
-        ("ProcessTreePythonRSSMemory", 287),
-        ("OnHeapUnifiedMemory", 390),
-    ];
-    assert_eq!(only(&sized(settings("1g"), &|_| (), &resident)), is("spark.executor.memoryOverhead", "512m"));
-    let explicit = json!({"spark.master": "yarn", "spark.executor.memoryOverhead": "4g"});
-    assert_eq!(only(&sized(explicit, &|_| (), &resident)), is("spark.executor.memoryOverhead", "512m"), "down as well");
-    let pyspark = json!({"spark.executor.pyspark.memory": "1g"});
-    assert_eq!(only(&sized(pyspark, &|_| (), &resident)), [], "Python workers have room of their own");
-    // Off-heap memory up and down.
-    let off_heap = |size: &str| json!({"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": size});
-    let used = [("OffHeapUnifiedMemory", 100), ("OnHeapUnifiedMemory", 300)];
-    assert_eq!(only(&sized(off_heap("1g"), &|_| (), &used)), is("spark.memory.offHeap.size", "128m"));
-    assert_eq!(advised(&sized(off_heap("128m"), &spill, &used))["spark.memory.offHeap.size"].as_deref(), Some("448m"));
-    // Storage evicts, or is evicted.
-    let cached = [("OnHeapUnifiedMemory", 430), ("OnHeapStorageMemory", 300)];
-    assert_eq!(
-        advised(&sized(settings("1g"), &spill, &cached))["spark.memory.storageFraction"].as_deref(),
-        Some("0.7")
-    );
-    // A large heap with little beside the pool can have a larger pool.
-    let wide = [("OnHeapUnifiedMemory", 4000), ("JVMHeapMemory", 5000)];
-    let large = |task: &mut Task| (task.spilled, task.peak) = (2000 * MIB, 4000 * MIB);
-    assert_eq!(advised(&sized(settings("8g"), &large, &wide))["spark.memory.fraction"].as_deref(), Some("0.8"));
-    // The heap was exhausted.
-    let heap = |task: &mut Task| {
-        task.reason = json!({"Reason": "ExceptionFailure", "Class Name": "java.lang.OutOfMemoryError"})
-    };
-    assert_eq!(only(&sized(settings("1g"), &heap, &[])), is("spark.executor.memory", "1536m"));
-    let python = |task: &mut Task| {
-        task.reason = json!({"Reason": "ExceptionFailure", "Class Name": "a.SparkException", "Description": "Python worker exited unexpectedly (crashed)"});
-    };
-    let report = sized(settings("1g"), &python, &[]);
-    assert_eq!(only(&report), is("spark.executor.memoryOverhead", "640m"));
-    // Every number that is printed follows from those before it.
-    let why = |report: &Value, setting: &str| -> String {
-        let advice = report["memory"]["advice"].as_array().unwrap().iter().find(|advice| advice["setting"] == setting);
-        advice.unwrap()["why"].as_str().unwrap().into()
-    };
-    assert!(why(&report, "spark.executor.memoryOverhead").contains("half as much again, 640m in steps of 128m"));
-    let report = sized(settings("8g"), &|_| (), &[("OnHeapUnifiedMemory", 20)]);
-    let heap = why(&report, "spark.executor.memory");
-    assert!(heap.contains("24MiB / 0.6 + 300 MiB = 340MiB, 384m in steps of 64m, and 512m is the least"), "{heap}");
-    // Python's own limit was too small: no worker was lost, and overhead has nothing to do with it.
-    let limited = |task: &mut Task| {
-        task.reason = json!({"Reason": "ExceptionFailure", "Class Name": "a.PythonException", "Description": "Traceback\nMemoryError"});
-    };
-    let report =
-        sized(json!({"spark.master": "yarn", "spark.executor.pyspark.memory": "200m"}), &limited, &resident[..1]);
-    assert_eq!(only(&report), is("spark.executor.pyspark.memory", "384m"));
-}
-
-/// Peaks of the lab's executors, as a Python program derived them, in MiB; and the room that executors reported.
-#[test]
-fn memory_of_the_lab_is_what_was_derived_elsewhere() {
-    let file = testdata("spark_eventlog/tpcds_lab.json.zst");
-    let report: Value =
-        serde_json::from_str(&latscope(&["spark", "-r", file.to_str().unwrap(), "--json"]).success()).unwrap();
-    let text = std::fs::read_to_string(testdata("spark_eventlog/tpcds_lab.expected.txt")).unwrap();
-    let mut checked = 0;
-    for executor in ["0", "1", "driver"] {
-        let line = text.lines().find(|line| line.starts_with(&format!("{executor} {{"))).unwrap();
-        let (_, rest) = line.split_once('{').unwrap();
-        for pair in rest.split('}').next().unwrap().split(", ") {
-            let (name, mib) = pair.split_once(": ").unwrap();
-            let peak = number(&report, &format!("/memory/peaks/{executor}/{}", name.trim_matches('\'')));
-            assert_eq!(
-                (peak as f64 / MIB as f64).round_ties_even() as i64,
-                mib.parse::<i64>().unwrap(),
-                "{executor} {name}"
-            );
-            checked += 1;
-        }
-        let gc: i64 = rest.rsplit(' ').next().unwrap().parse().unwrap();
-        assert_eq!(number(&report, &format!("/memory/peaks/{executor}/MinorGCTime")), gc * MS);
-    }
-    assert_eq!(checked, 31);
-    assert_eq!([number(&report, "/memory/unified"), number(&report, "/memory/reported")], [455_501_414, 455_501_414]);
-    assert_eq!(advised(&report)["spark.executor.memoryOverhead"].as_deref(), Some("512m"));
-    assert_eq!(advised(&report).values().flatten().count(), 1, "{}", report["memory"]["advice"]);
-    // The model gives what was, or nearly.
-    let [was, model] = ["/what_if/wall_ns", "/what_if/simulated/0/wall_ns"].map(|path| number(&report, path));
-    assert!((was - model).abs() * 20 < was, "{was} {model}");
-    assert_eq!(report["sql"].as_array().unwrap().len(), 34);
-    let of_jobs: i64 = report["jobs"].as_array().unwrap().iter().map(|job| number(job, "/numTasks")).sum();
-    assert_eq!((of_jobs, report["jobs"].as_array().unwrap().len()), (104, 57));
-}
-
 /// Failures of the driver count as those of tasks do, and each failure has its reason.
 #[test]
 fn what_fails_in_the_driver_is_an_error() {
@@ -616,27 +477,6 @@ fn waiting_for_executors_is_a_verdict() {
     assert_eq!((&finding["verdict"], finding["value"].as_f64().unwrap()), (&json!("allocation"), 80.0 / 200.0));
     let text = log.run(&[]).success();
     assert!(text.contains("allocation: for 10s tasks waited for 80.0 core-s that were not there"), "{text}");
-}
-
-#[test]
-fn limits_fail_a_run() {
-    let mut tasks = eight();
-    tasks.iter_mut().for_each(|task| task.gc = 150);
-    let log = log_of(&tasks);
-    assert!(
-        log.run(&["--fail-if", "gc > 20%", "--fail-if", "failed > 0", "--fail-if", "elapsed > 1min"])
-            .success()
-            .contains("planted")
-    );
-    assert!(
-        log.run(&["--fail-if", "gc > 10%", "--fail-if", "run >= 8s"])
-            .failure(1)
-            .contains("gc is 15.0%, which is > 10.0%; run is 8s")
-    );
-    assert!(log.run(&["--fail-if", "nosuch > 1"]).failure(2).contains("is nothing that a limit can be on"));
-    for by in ["job", "sql"] {
-        assert!(log.run(&["--by", by]).success().contains(&format!("\n{by}  stages")), "{by}");
-    }
 }
 
 #[test]
@@ -707,129 +547,4 @@ fn an_end_before_the_launch_and_a_second_end_are_no_tasks() {
     let report = both.run(&["--json", "app = app-2"]);
     assert!(!report.err.contains("had already"), "{}", report.err);
     assert_eq!(number(&serde_json::from_str(&report.success()).unwrap(), "/counters/numTasks"), 8);
-}
-
-#[test]
-fn a_filter_chooses_tasks_and_applications() {
-    let folder = tempfile::tempdir().unwrap();
-    let tasks = eight();
-    let first = log_of(&tasks).0;
-    let second = log_of(&tasks[..4]).0.replace("app-1", "app-2").replace("planted", "other");
-    std::fs::write(folder.path().join("app-20261121011349-0001"), &first).unwrap();
-    std::fs::write(folder.path().join("app-20261121011349-0002"), &second).unwrap();
-    let run =
-        |filter: &[&str]| latscope(&[&["spark", "--json", "-r", folder.path().to_str().unwrap()], filter].concat());
-    let refused = run(&[]).failure(3);
-    assert!(refused.contains("app = app-1, app = app-2"), "{refused}");
-    let of = |filter: &str| -> Value { serde_json::from_str(&run(&[filter]).success()).unwrap() };
-    let other = of("app = app-2");
-    assert_eq!((&other["application"], number(&other, "/counters/numTasks")), (&json!("other, Spark 4.0.5"), 4));
-    assert_eq!(
-        [number(&other, "/active_tasks/cores"), number(&other, "/counters/elapsedTime")],
-        [4, 1000],
-        "it is whole"
-    );
-    // A second attempt is an application of its own; of two copies of a log, no filter chooses one.
-    let start = "\"App ID\":\"app-1\"";
-    let again = first.replace(start, &format!("{start},\"App Attempt ID\":\"2\""));
-    std::fs::write(folder.path().join("app-20261121011349-0002"), &again).unwrap();
-    assert!(run(&[]).failure(3).contains("app = app-1, app = app-1_2"));
-    assert_eq!(number(&of("app = app-1_2"), "/counters/numTasks"), 8);
-    std::fs::write(folder.path().join("app-20261121011349-0002"), &first).unwrap();
-    assert!(run(&[]).failure(3).contains("give one log with -r.\n"));
-    std::fs::write(folder.path().join("app-20261121011349-0002"), &second).unwrap();
-    // The cores had other tasks, too.
-    let part = of("app = app-1 and executor = 1");
-    assert_eq!([number(&part, "/counters/numTasks"), number(&part, "/counters/elapsedTime")], [4, 2000]);
-    for unknown in ["/active_tasks/cores", "/active_tasks/idle_ns", "/stages/0/tail_core_ns", "/measures/idle"] {
-        assert_eq!(part.pointer(unknown), Some(&Value::Null), "{unknown}");
-    }
-    let limited = run(&["app = app-1 and executor = 1", "--fail-if", "idle > 5%"]).failure(1);
-    assert!(limited.contains("idle is not known"), "{limited}");
-}
-
-/// The picture shows the steps of tasks and cores where they are, and each stage with its words.
-#[test]
-fn the_picture_has_every_step() {
-    let folder = tempfile::tempdir().unwrap();
-    let picture = folder.path().join("a.svg");
-    let mut log = Log::new(json!({}));
-    log.executor("1", 2, 0);
-    log.job(0, (0, 4000), &[(0, 0, 4000)]);
-    log.peaks("1", 0, &[("OnHeapUnifiedMemory", 100)]);
-    [(0, 0, 2000), (1, 1000, 4000)].iter().for_each(|&(id, from, to)| log.task(&task(0, id, "1", (from, to))));
-    assert_eq!(log.run(&["--pixels", "800", "-o", picture.to_str().unwrap()]).success(), "");
-    let svg = std::fs::read_to_string(&picture).unwrap();
-    // 200 pixels a second from 84 on; an axis of 2.2 tasks is 150 high.
-    let line = svg.lines().find(|line| line.contains("stroke=\"#0072b2\" stroke-width=\"1.6\"")).unwrap();
-    let path = line.split(" d=\"").nth(1).unwrap();
-    let corners: Vec<f64> = path.split(['M', 'H', 'V', ' ', '"']).filter_map(|number| number.parse().ok()).collect();
-    let xs: Vec<f64> = corners.iter().step_by(2).copied().collect();
-    assert_eq!(xs, [84.0, 284.0, 484.0, 884.0]);
-    let heights: Vec<f64> = corners.iter().skip(1).step_by(2).map(|y| corners[7] - y).collect();
-    let expected = [1.0, 2.0, 1.0, 0.0].map(|tasks| tasks * 150.0 / 2.2);
-    assert!(heights.iter().zip(expected).all(|(height, expected)| (height - expected).abs() < 0.2), "{heights:?}");
-    for words in ["stage 0.0 s: 2 tasks in 4s", "job 0 : 2 tasks in 4s", "stage 0, executor 1: 100MiB", "Time of cores"]
-    {
-        assert!(svg.contains(words), "{words}");
-    }
-    let unsampled = latscope(&[
-        "spark",
-        "-r",
-        testdata("spark_eventlog/mini_3.5.9.json.zst").to_str().unwrap(),
-        "-o",
-        picture.to_str().unwrap(),
-    ]);
-    assert_eq!(unsampled.success(), "");
-    assert!(std::fs::read_to_string(&picture).unwrap().contains("Not sampled, which is not zero"));
-}
-
-/// The page has the report at its foot, and its security policy lets the section's style pass.
-#[test]
-fn the_page_has_the_report_as_a_section() {
-    let folder = tempfile::tempdir().unwrap();
-    let (log, page) = (folder.path().join("app-20261121011349-0001"), folder.path().join("a.html"));
-    std::fs::write(&log, log_of(&eight()).0.replace("planted", "</pre><script>")).unwrap();
-    latscope(&["report", "-r", log.to_str().unwrap(), "-o", page.to_str().unwrap()]).success();
-    let html = std::fs::read_to_string(&page).unwrap();
-    let (_, section) = html.split_once("<details class=\"more\"><summary>Spark application</summary><svg ").unwrap();
-    assert!(section.contains("active tasks: 4.00 on average") && section.contains("Time of cores"));
-    assert!(
-        section.contains("&lt;/pre&gt;&lt;script&gt;") && !section.contains("<script>") && !section.contains("<style>")
-    );
-    let style = html.split("<style>").nth(2).unwrap().split("</style>").next().unwrap();
-    assert!(style.starts_with("details.more{"), "{style}");
-    let digest = crate::program::end(
-        std::process::Command::new("openssl").args(["dgst", "-sha256", "-binary"]),
-        style.as_bytes(),
-    );
-    if digest.status == Some(0) {
-        let policy = html.split("content=\"").nth(1).unwrap().split('"').next().unwrap();
-        let digest = format!("'sha256-{}'", BASE64_STANDARD.encode(&digest.out));
-        assert!(policy.contains(&digest), "{policy} {digest}");
-    }
-}
-
-#[test]
-fn jobs_that_wait_for_their_first_task_are_reported() {
-    let mut log = Log::new(json!({}));
-    log.event(
-        "JobStart",
-        json!({"Job ID": 7, "Submission Time": START, "Stage IDs": [3],
-        "Properties": {"spark.job.description": "hangs"}}),
-    );
-    let info = json!({"Stage ID": 3, "Stage Attempt ID": 0, "Stage Name": "s", "Submission Time": START + 500, "RDD Info": []});
-    log.event("StageSubmitted", json!({"Stage Info": info}));
-    log.executor("1", 2, 8000);
-    let report = log.report();
-    assert_eq!((number(&report, "/stages/0/stageDuration"), &report["ended"]), (7500, &json!(false)));
-    let job = &report["jobs"][0];
-    assert_eq!((&job["job"], &job["name"], &job["running"]), (&json!(7), &json!("hangs"), &json!(true)));
-    assert_eq!(number(job, "/end_ns") - number(job, "/start_ns"), 8000 * MS);
-    let text = log.run(&["--by", "job"]).success();
-    for sentence in
-        ["job 7 (hangs) has waited 8s for its first task", "the log has no end of the application", "running: hangs"]
-    {
-        assert!(text.contains(sentence), "{sentence}: {text}");
-    }
 }

@@ -1,0 +1,145 @@
+//! What memory of executors is advised, and where the numbers come from.
+
+use super::{Log, MIB, MS, Task, advised, number, task};
+use crate::program::{latscope, testdata};
+use serde_json::{Value, json};
+
+#[test]
+fn memory_is_advised_with_its_arithmetic() {
+    let sized = |settings: Value, change: &dyn Fn(&mut Task), peaks: &[(&str, i64)]| {
+        let mut log = Log::new(settings);
+        log.executor("1", 1, 0);
+        log.job(0, (0, 8000), &[(0, 0, 8000)]);
+        log.peaks("1", 0, peaks);
+        for id in 0..8 {
+            let mut task = Task { cpu: 900, ..task(0, id, "1", (id * 1000, id * 1000 + 1000)) };
+            change(&mut task);
+            log.task(&task);
+        }
+        log.report()
+    };
+    let only = |report: &Value| -> Vec<(String, String)> {
+        advised(report).into_iter().filter_map(|(setting, advised)| Some((setting, advised?))).collect()
+    };
+    let is = |setting: &str, advised: &str| vec![(setting.to_string(), advised.to_string())];
+    // The run of the specification with 512 MiB: 215 MiB spilled, a peak of 123; with 1 GiB the same did not spill.
+    let half = json!({"spark.master": "yarn", "spark.executor.memory": "512m"});
+    let spill = |task: &mut Task| (task.spilled, task.peak) = (215 * MIB, 123 * MIB);
+    let report = sized(half.clone(), &spill, &[]);
+    assert_eq!(number(&report, "/memory/unified"), 133_378_867);
+    // (338 MiB + 20 %) / 0.6 + 300 MiB = 976 MiB, in steps of 64.
+    assert_eq!(only(&report), is("spark.executor.memory", "1024m"));
+    // Cached blocks come on top: 76 MiB more are 127 of heap.
+    let report = sized(half, &spill, &[("OnHeapStorageMemory", 76), ("OnHeapUnifiedMemory", 120)]);
+    assert_eq!(only(&report)[0], is("spark.executor.memory", "1152m")[0]);
+    let settings = |memory: &str| json!({"spark.master": "yarn", "spark.executor.memory": memory});
+    // Nothing was sampled: nothing is advised, and the switch is named.
+    let report = sized(settings("8g"), &|_| (), &[]);
+    assert_eq!((only(&report), &report["memory"]["sampled"]), (vec![], &json!(false)));
+    assert!(
+        report["memory"]["advice"][0]["why"].as_str().unwrap().contains("spark.eventLog.logStageExecutorMetrics=true")
+    );
+    // Down: 100 of 4734 MiB were used; 120 / 0.6 + 300 = 500 MiB.
+    let report = sized(settings("8g"), &|_| (), &[("OnHeapUnifiedMemory", 100)]);
+    assert_eq!(only(&report), is("spark.executor.memory", "512m"));
+    // GC without a spill: up by its grade, and its log.
+    for (gc, heap) in [(110, "1280m"), (160, "1536m"), (210, "2048m")] {
+        let report = sized(settings("1g"), &|task| task.gc = gc, &[]);
+        assert_eq!(
+            only(&report),
+            [is("spark.executor.extraJavaOptions", "-Xlog:gc*:file=gc.log"), is("spark.executor.memory", heap)]
+                .concat()
+        );
+    }
+    // The figures of the specification: max(1063 - 1024, 118 + 1 + 8) + 287, and 10 %: 456 MiB.
+    let resident = [
+        ("ProcessTreeJVMRSSMemory", 1063),
+        ("JVMOffHeapMemory", 118),
+        ("DirectPoolMemory", 1),
+        ("MappedPoolMemory", 8),
+        ("ProcessTreePythonRSSMemory", 287),
+        ("OnHeapUnifiedMemory", 390),
+    ];
+    assert_eq!(only(&sized(settings("1g"), &|_| (), &resident)), is("spark.executor.memoryOverhead", "512m"));
+    let explicit = json!({"spark.master": "yarn", "spark.executor.memoryOverhead": "4g"});
+    assert_eq!(only(&sized(explicit, &|_| (), &resident)), is("spark.executor.memoryOverhead", "512m"), "down as well");
+    let pyspark = json!({"spark.executor.pyspark.memory": "1g"});
+    assert_eq!(only(&sized(pyspark, &|_| (), &resident)), [], "Python workers have room of their own");
+    // Off-heap memory up and down.
+    let off_heap = |size: &str| json!({"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": size});
+    let used = [("OffHeapUnifiedMemory", 100), ("OnHeapUnifiedMemory", 300)];
+    assert_eq!(only(&sized(off_heap("1g"), &|_| (), &used)), is("spark.memory.offHeap.size", "128m"));
+    assert_eq!(advised(&sized(off_heap("128m"), &spill, &used))["spark.memory.offHeap.size"].as_deref(), Some("448m"));
+    // Storage evicts, or is evicted.
+    let cached = [("OnHeapUnifiedMemory", 430), ("OnHeapStorageMemory", 300)];
+    assert_eq!(
+        advised(&sized(settings("1g"), &spill, &cached))["spark.memory.storageFraction"].as_deref(),
+        Some("0.7")
+    );
+    // A large heap with little beside the pool can have a larger pool.
+    let wide = [("OnHeapUnifiedMemory", 4000), ("JVMHeapMemory", 5000)];
+    let large = |task: &mut Task| (task.spilled, task.peak) = (2000 * MIB, 4000 * MIB);
+    assert_eq!(advised(&sized(settings("8g"), &large, &wide))["spark.memory.fraction"].as_deref(), Some("0.8"));
+    // The heap was exhausted.
+    let heap = |task: &mut Task| {
+        task.reason = json!({"Reason": "ExceptionFailure", "Class Name": "java.lang.OutOfMemoryError"})
+    };
+    assert_eq!(only(&sized(settings("1g"), &heap, &[])), is("spark.executor.memory", "1536m"));
+    let python = |task: &mut Task| {
+        task.reason = json!({"Reason": "ExceptionFailure", "Class Name": "a.SparkException", "Description": "Python worker exited unexpectedly (crashed)"});
+    };
+    let report = sized(settings("1g"), &python, &[]);
+    assert_eq!(only(&report), is("spark.executor.memoryOverhead", "640m"));
+    // Every number that is printed follows from those before it.
+    let why = |report: &Value, setting: &str| -> String {
+        let advice = report["memory"]["advice"].as_array().unwrap().iter().find(|advice| advice["setting"] == setting);
+        advice.unwrap()["why"].as_str().unwrap().into()
+    };
+    assert!(why(&report, "spark.executor.memoryOverhead").contains("half as much again, 640m in steps of 128m"));
+    let report = sized(settings("8g"), &|_| (), &[("OnHeapUnifiedMemory", 20)]);
+    let heap = why(&report, "spark.executor.memory");
+    assert!(heap.contains("24MiB / 0.6 + 300 MiB = 340MiB, 384m in steps of 64m, and 512m is the least"), "{heap}");
+    // Python's own limit was too small: no worker was lost, and overhead has nothing to do with it.
+    let limited = |task: &mut Task| {
+        task.reason = json!({"Reason": "ExceptionFailure", "Class Name": "a.PythonException", "Description": "Traceback\nMemoryError"});
+    };
+    let report =
+        sized(json!({"spark.master": "yarn", "spark.executor.pyspark.memory": "200m"}), &limited, &resident[..1]);
+    assert_eq!(only(&report), is("spark.executor.pyspark.memory", "384m"));
+}
+
+/// Peaks of the lab's executors, as a Python program derived them, in MiB; and the room that executors reported.
+#[test]
+fn memory_of_the_lab_is_what_was_derived_elsewhere() {
+    let file = testdata("spark_eventlog/tpcds_lab.json.zst");
+    let report: Value =
+        serde_json::from_str(&latscope(&["spark", "-r", file.to_str().unwrap(), "--json"]).success()).unwrap();
+    let text = std::fs::read_to_string(testdata("spark_eventlog/tpcds_lab.expected.txt")).unwrap();
+    let mut checked = 0;
+    for executor in ["0", "1", "driver"] {
+        let line = text.lines().find(|line| line.starts_with(&format!("{executor} {{"))).unwrap();
+        let (_, rest) = line.split_once('{').unwrap();
+        for pair in rest.split('}').next().unwrap().split(", ") {
+            let (name, mib) = pair.split_once(": ").unwrap();
+            let peak = number(&report, &format!("/memory/peaks/{executor}/{}", name.trim_matches('\'')));
+            assert_eq!(
+                (peak as f64 / MIB as f64).round_ties_even() as i64,
+                mib.parse::<i64>().unwrap(),
+                "{executor} {name}"
+            );
+            checked += 1;
+        }
+        let gc: i64 = rest.rsplit(' ').next().unwrap().parse().unwrap();
+        assert_eq!(number(&report, &format!("/memory/peaks/{executor}/MinorGCTime")), gc * MS);
+    }
+    assert_eq!(checked, 31);
+    assert_eq!([number(&report, "/memory/unified"), number(&report, "/memory/reported")], [455_501_414, 455_501_414]);
+    assert_eq!(advised(&report)["spark.executor.memoryOverhead"].as_deref(), Some("512m"));
+    assert_eq!(advised(&report).values().flatten().count(), 1, "{}", report["memory"]["advice"]);
+    // The model gives what was, or nearly.
+    let [was, model] = ["/what_if/wall_ns", "/what_if/simulated/0/wall_ns"].map(|path| number(&report, path));
+    assert!((was - model).abs() * 20 < was, "{was} {model}");
+    assert_eq!(report["sql"].as_array().unwrap().len(), 34);
+    let of_jobs: i64 = report["jobs"].as_array().unwrap().iter().map(|job| number(job, "/numTasks")).sum();
+    assert_eq!((of_jobs, report["jobs"].as_array().unwrap().len()), (104, 57));
+}

@@ -1,0 +1,153 @@
+//! What the report looks like, which tasks it is of, and when it fails a run.
+
+use super::{Log, MS, START, eight, log_of, number, task};
+use crate::program::{latscope, testdata};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+#[test]
+fn limits_fail_a_run() {
+    let mut tasks = eight();
+    tasks.iter_mut().for_each(|task| task.gc = 150);
+    let log = log_of(&tasks);
+    assert!(
+        log.run(&["--fail-if", "gc > 20%", "--fail-if", "failed > 0", "--fail-if", "elapsed > 1min"])
+            .success()
+            .contains("planted")
+    );
+    assert!(
+        log.run(&["--fail-if", "gc > 10%", "--fail-if", "run >= 8s"])
+            .failure(1)
+            .contains("gc is 15.0%, which is > 10.0%; run is 8s")
+    );
+    assert!(log.run(&["--fail-if", "nosuch > 1"]).failure(2).contains("is nothing that a limit can be on"));
+    for by in ["job", "sql"] {
+        assert!(log.run(&["--by", by]).success().contains(&format!("\n{by}  stages")), "{by}");
+    }
+}
+
+#[test]
+fn a_filter_chooses_tasks_and_applications() {
+    let folder = tempfile::tempdir().unwrap();
+    let tasks = eight();
+    let first = log_of(&tasks).0;
+    let second = log_of(&tasks[..4]).0.replace("app-1", "app-2").replace("planted", "other");
+    std::fs::write(folder.path().join("app-20261121011349-0001"), &first).unwrap();
+    std::fs::write(folder.path().join("app-20261121011349-0002"), &second).unwrap();
+    let run =
+        |filter: &[&str]| latscope(&[&["spark", "--json", "-r", folder.path().to_str().unwrap()], filter].concat());
+    let refused = run(&[]).failure(3);
+    assert!(refused.contains("app = app-1, app = app-2"), "{refused}");
+    let of = |filter: &str| -> Value { serde_json::from_str(&run(&[filter]).success()).unwrap() };
+    let other = of("app = app-2");
+    assert_eq!((&other["application"], number(&other, "/counters/numTasks")), (&json!("other, Spark 4.0.5"), 4));
+    assert_eq!(
+        [number(&other, "/active_tasks/cores"), number(&other, "/counters/elapsedTime")],
+        [4, 1000],
+        "it is whole"
+    );
+    // A second attempt is an application of its own; of two copies of a log, no filter chooses one.
+    let start = "\"App ID\":\"app-1\"";
+    let again = first.replace(start, &format!("{start},\"App Attempt ID\":\"2\""));
+    std::fs::write(folder.path().join("app-20261121011349-0002"), &again).unwrap();
+    assert!(run(&[]).failure(3).contains("app = app-1, app = app-1_2"));
+    assert_eq!(number(&of("app = app-1_2"), "/counters/numTasks"), 8);
+    std::fs::write(folder.path().join("app-20261121011349-0002"), &first).unwrap();
+    assert!(run(&[]).failure(3).contains("give one log with -r.\n"));
+    std::fs::write(folder.path().join("app-20261121011349-0002"), &second).unwrap();
+    // The cores had other tasks, too.
+    let part = of("app = app-1 and executor = 1");
+    assert_eq!([number(&part, "/counters/numTasks"), number(&part, "/counters/elapsedTime")], [4, 2000]);
+    for unknown in ["/active_tasks/cores", "/active_tasks/idle_ns", "/stages/0/tail_core_ns", "/measures/idle"] {
+        assert_eq!(part.pointer(unknown), Some(&Value::Null), "{unknown}");
+    }
+    let limited = run(&["app = app-1 and executor = 1", "--fail-if", "idle > 5%"]).failure(1);
+    assert!(limited.contains("idle is not known"), "{limited}");
+}
+
+/// The picture shows the steps of tasks and cores where they are, and each stage with its words.
+#[test]
+fn the_picture_has_every_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("a.svg");
+    let mut log = Log::new(json!({}));
+    log.executor("1", 2, 0);
+    log.job(0, (0, 4000), &[(0, 0, 4000)]);
+    log.peaks("1", 0, &[("OnHeapUnifiedMemory", 100)]);
+    [(0, 0, 2000), (1, 1000, 4000)].iter().for_each(|&(id, from, to)| log.task(&task(0, id, "1", (from, to))));
+    assert_eq!(log.run(&["--pixels", "800", "-o", picture.to_str().unwrap()]).success(), "");
+    let svg = std::fs::read_to_string(&picture).unwrap();
+    // 200 pixels a second from 84 on; an axis of 2.2 tasks is 150 high.
+    let line = svg.lines().find(|line| line.contains("stroke=\"#0072b2\" stroke-width=\"1.6\"")).unwrap();
+    let path = line.split(" d=\"").nth(1).unwrap();
+    let corners: Vec<f64> = path.split(['M', 'H', 'V', ' ', '"']).filter_map(|number| number.parse().ok()).collect();
+    let xs: Vec<f64> = corners.iter().step_by(2).copied().collect();
+    assert_eq!(xs, [84.0, 284.0, 484.0, 884.0]);
+    let heights: Vec<f64> = corners.iter().skip(1).step_by(2).map(|y| corners[7] - y).collect();
+    let expected = [1.0, 2.0, 1.0, 0.0].map(|tasks| tasks * 150.0 / 2.2);
+    assert!(heights.iter().zip(expected).all(|(height, expected)| (height - expected).abs() < 0.2), "{heights:?}");
+    for words in ["stage 0.0 s: 2 tasks in 4s", "job 0 : 2 tasks in 4s", "stage 0, executor 1: 100MiB", "Time of cores"]
+    {
+        assert!(svg.contains(words), "{words}");
+    }
+    let unsampled = latscope(&[
+        "spark",
+        "-r",
+        testdata("spark_eventlog/mini_3.5.9.json.zst").to_str().unwrap(),
+        "-o",
+        picture.to_str().unwrap(),
+    ]);
+    assert_eq!(unsampled.success(), "");
+    assert!(std::fs::read_to_string(&picture).unwrap().contains("Not sampled, which is not zero"));
+}
+
+/// The page has the report at its foot, and its security policy lets the section's style pass.
+#[test]
+fn the_page_has_the_report_as_a_section() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, page) = (folder.path().join("app-20261121011349-0001"), folder.path().join("a.html"));
+    std::fs::write(&log, log_of(&eight()).0.replace("planted", "</pre><script>")).unwrap();
+    latscope(&["report", "-r", log.to_str().unwrap(), "-o", page.to_str().unwrap()]).success();
+    let html = std::fs::read_to_string(&page).unwrap();
+    let (_, section) = html.split_once("<details class=\"more\"><summary>Spark application</summary><svg ").unwrap();
+    assert!(section.contains("active tasks: 4.00 on average") && section.contains("Time of cores"));
+    assert!(
+        section.contains("&lt;/pre&gt;&lt;script&gt;") && !section.contains("<script>") && !section.contains("<style>")
+    );
+    let style = html.split("<style>").nth(2).unwrap().split("</style>").next().unwrap();
+    assert!(style.starts_with("details.more{"), "{style}");
+    let digest = crate::program::end(
+        std::process::Command::new("openssl").args(["dgst", "-sha256", "-binary"]),
+        style.as_bytes(),
+    );
+    if digest.status == Some(0) {
+        let policy = html.split("content=\"").nth(1).unwrap().split('"').next().unwrap();
+        let digest = format!("'sha256-{}'", BASE64_STANDARD.encode(&digest.out));
+        assert!(policy.contains(&digest), "{policy} {digest}");
+    }
+}
+
+#[test]
+fn jobs_that_wait_for_their_first_task_are_reported() {
+    let mut log = Log::new(json!({}));
+    log.event(
+        "JobStart",
+        json!({"Job ID": 7, "Submission Time": START, "Stage IDs": [3],
+        "Properties": {"spark.job.description": "hangs"}}),
+    );
+    let info = json!({"Stage ID": 3, "Stage Attempt ID": 0, "Stage Name": "s", "Submission Time": START + 500, "RDD Info": []});
+    log.event("StageSubmitted", json!({"Stage Info": info}));
+    log.executor("1", 2, 8000);
+    let report = log.report();
+    assert_eq!((number(&report, "/stages/0/stageDuration"), &report["ended"]), (7500, &json!(false)));
+    let job = &report["jobs"][0];
+    assert_eq!((&job["job"], &job["name"], &job["running"]), (&json!(7), &json!("hangs"), &json!(true)));
+    assert_eq!(number(job, "/end_ns") - number(job, "/start_ns"), 8000 * MS);
+    let text = log.run(&["--by", "job"]).success();
+    for sentence in
+        ["job 7 (hangs) has waited 8s for its first task", "the log has no end of the application", "running: hangs"]
+    {
+        assert!(text.contains(sentence), "{sentence}: {text}");
+    }
+}
