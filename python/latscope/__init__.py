@@ -8,7 +8,7 @@
 from latscope import buckets
 from latscope._native import Error, UsageError, __version__
 from latscope.live import Capture, capture, record
-from latscope.series import Page, Picture, Series
+from latscope.series import Page, Picture, Series, merge
 from latscope.trace import Answer, Application, Trace, compare, read
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "buckets",
     "capture",
     "compare",
+    "merge",
     "read",
     "record",
 ]

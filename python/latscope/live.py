@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from latscope import _native
 from latscope._native import Error, UsageError
-from latscope.arguments import names, nanoseconds
+from latscope.arguments import check, names, nanoseconds
 from latscope.trace import Trace
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Capture:
         path: str | PathLike[str] | None = None,
     ) -> None:
         """Take what to capture."""
+        check(source=source, filter=filter)
         self._how = (source, filter, None if calls is None else names(calls))
         self._path = None if path is None else fspath(path)
         self._folder: str | None = None

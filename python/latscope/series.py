@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from latscope._native import UsageError
-from latscope.arguments import nanoseconds, percents, rows
+from latscope._native import Error, UsageError
+from latscope.arguments import check, nanoseconds, percents, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -82,9 +82,18 @@ def table(stream: _native.Stream) -> pa.Table:
         reader = pa.RecordBatchReader.from_stream(stream)
         # Batch by batch, so that Ctrl-C is heard in between.
         return pa.Table.from_batches(list(reader), schema=reader.schema)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError) as error:
         stream.finish()
-        raise
+        raise Error(str(error)) from error
+
+
+def merge(series: Iterable[Series]) -> Series:
+    """Return one series with the events of all of these, exactly; of one at least. ``sum`` does the same."""
+    merged = sum(series)
+    if not isinstance(merged, Series):
+        message = "There is no series to merge; give at least one."
+        raise UsageError(message)
+    return merged
 
 
 class Look(TypedDict, total=False):
@@ -93,7 +102,7 @@ class Look(TypedDict, total=False):
     title: str | None
     width: int
     height: int
-    lines: Iterable[float]
+    lines: float | Iterable[float]
     palette: str
     scale: str | None
     dark: bool | None
@@ -201,17 +210,18 @@ class Series:
         title: str | None = None,
         width: int = 1180,
         height: int = 400,
-        lines: Iterable[float] = (50, 99),
+        lines: float | Iterable[float] = (50, 99),
         palette: str = "viridis",
         scale: str | None = None,
         dark: bool | None = None,
     ) -> Picture:
         """Return the heat map as SVG."""
+        check(title=title, width=width, height=height, palette=palette, dark=dark)
         if scale not in {None, "log", "linear"}:
             message = f"There is no scale {scale}; use log or linear."
             raise UsageError(message)
         linear = None if scale is None else scale == "linear"
-        return Picture(self._native.svg(title, width, height, list(lines), palette, linear, dark))
+        return Picture(self._native.svg(title, width, height, percents(lines), palette, linear, dark))
 
     def plot(self, ax: Any = None, **look: Any) -> Any:
         """Draw the counts with matplotlib and return the axes."""
@@ -244,9 +254,9 @@ class Series:
     def _number(self, group: tuple[str, ...] | str | None) -> int | None:
         if group is None:
             return None
-        wanted = (group,) if isinstance(group, str) else tuple(group)
+        wanted = tuple(group) if isinstance(group, (tuple, list)) else (group,)
         if wanted not in self.groups:
-            message = f"There is no group {' '.join(wanted)}; groups has all of them."
+            message = f"There is no group {' '.join(map(str, wanted))}; groups has all of them."
             raise UsageError(message)
         return self.groups.index(wanted)
 

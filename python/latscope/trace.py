@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import html
 import json
+import os
+from collections.abc import Iterable, Mapping
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
@@ -11,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 import pyarrow as pa
 
 from latscope import _native
-from latscope._native import UsageError
-from latscope.arguments import fold, names, nanoseconds, percents, rows
+from latscope._native import Error, UsageError
+from latscope.arguments import check, fold, names, nanoseconds, percents, rows
 from latscope.series import Page, Picture, Series, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
     from typing_extensions import Unpack
 
@@ -27,6 +30,27 @@ Paths: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
 
 INTERVALS = 590
 """So many intervals has a series at most whose interval is not given."""
+
+
+def found(paths: Paths) -> list[str]:
+    """Return paths with those that match where a path is a pattern, as a shell does; a file of that very name comes first."""
+    each = [paths] if isinstance(paths, (str, PathLike)) or not isinstance(paths, Iterable) else list(paths)
+    every: list[str] = []
+    for path in each:
+        text = fspath(path) if isinstance(path, (str, PathLike)) else path
+        if not isinstance(text, str) or isinstance(paths, bytes):
+            message = f'{paths!r} is no path; give a text such as "perf.data", or a list of them.'
+            raise UsageError(message)
+        if "://" in text or os.path.lexists(text):
+            every.append(text)
+            continue
+        text = os.path.expanduser(text)  # noqa: PTH111
+        matching = sorted(glob.glob(text, recursive=True)) if glob.has_magic(text) else [text]  # noqa: PTH207
+        if not matching:
+            message = f"{text}: No file has such a name."
+            raise Error(message)
+        every.extend(matching)
+    return every
 
 
 class Answer(dict[str, Any]):
@@ -76,14 +100,15 @@ class Trace:
         correct_omission: Duration | None = None,
     ) -> None:
         """Take what to read; see :func:`read`."""
-        files = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
-        self._paths = [fspath(path) for path in files]
+        check(filter=filter, format=format, align_starts=align_starts, lenient=lenient)
+        check(from_queue=from_queue, all_syscalls=all_syscalls, all_of_spark=all_of_spark)
+        self._paths = found(paths)
         self._columns = None if columns is None else names(columns)
         self._native = _native.Trace(
             self._paths,
             filter,
             format,
-            offsets,
+            None if offsets is None else found(offsets)[0],
             align_starts,
             lenient,
             from_queue,
@@ -94,7 +119,7 @@ class Trace:
 
     @property
     def paths(self) -> list[str]:
-        """What was given to be read."""
+        """What is read: files, folders or hubs."""
         return list(self._paths)
 
     @property
@@ -109,7 +134,8 @@ class Trace:
     def events(self, columns: str | Iterable[str] | None = None) -> pa.Table:
         """Return the events as an Arrow table, without copying them.
 
-        Columns without any value are left out, unless they are asked for by name.
+        Columns without any value are left out, unless they are asked for by name. ``end_ns``, the completion, is there
+        where it is asked for.
         """
         asked = self._asked(columns)
         events = table(self._native.events(asked))
@@ -125,10 +151,10 @@ class Trace:
         def batches() -> Iterator[pa.RecordBatch]:
             try:
                 yield from reader
-            except (pa.ArrowException, OSError):
+            except (pa.ArrowException, OSError) as error:
                 # With the sentence of the program, not that of Arrow.
                 stream.finish()
-                raise
+                raise Error(str(error)) from error
 
         return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
@@ -187,8 +213,11 @@ class Trace:
         how = fold(quantity=quantity, precision=precision, completed_only=completed_only)
         return Answer(*self._native.summary(None if by is None else names(by), how))
 
-    def compare(self, other: Trace, **options: Any) -> Answer:
+    def compare(self, other: Trace, **options: Unpack[Rounds]) -> Answer:
         """Say whether another trace is slower or faster than this one; see :func:`compare`."""
+        if not isinstance(other, Trace):
+            message = f"{other!r} is no trace; give lat.read(...)."
+            raise UsageError(message)
         first, second = (" ".join(trace.paths) for trace in (self, other))
         sides = {first: self, second: other} if first != second else {f"{first} (1)": self, f"{second} (2)": other}
         return compare(sides, **options)
@@ -202,10 +231,15 @@ class Trace:
         seed: int = 1,
     ) -> Answer:
         """Say what the events of a filter have in common that others have not; without one, what is unusual."""
+        check(selection=selection, against=against, seed=seed)
         return Answer(*self._native.explain(selection, against, None if columns is None else names(columns), seed))
 
     def spark(self, by: str = "stage", top: int = 20) -> Application:
         """Return the report of an application of Spark, as ``latscope spark`` does; ``by`` is stage, job or sql."""
+        check(top=top)
+        if by not in {"stage", "job", "sql"}:
+            message = f"There is no report by {by}; use stage, job or sql."
+            raise UsageError(message)
         return Application(*self._native.spark(by, top))
 
     def heatmap(
@@ -216,6 +250,7 @@ class Trace:
 
     def report(self, title: str | None = None) -> Page:
         """Return the interactive page: heat map, selection and explanation, in one file of HTML."""
+        check(title=title)
         return Page(self._native.report(title or ", ".join(Path(path).name for path in self._paths)))
 
     def __repr__(self) -> str:
@@ -254,6 +289,14 @@ def read(paths: Paths, **options: Unpack[Options]) -> Trace:
     return Trace(paths, **options)
 
 
+class Rounds(TypedDict, total=False):
+    """The options of :func:`compare`."""
+
+    percentiles: Iterable[float]
+    rounds: int
+    seed: int
+
+
 def compare(
     sides: Mapping[str, Trace | Iterable[Trace]],
     *,
@@ -262,7 +305,12 @@ def compare(
     seed: int = 1,
 ) -> Answer:
     """Compare measurements, as ``latscope compare`` does; the first is the base. A side may have several traces: its turns."""
-    turns = [(name, [side] if isinstance(side, Trace) else list(side)) for name, side in sides.items()]
+    check(rounds=rounds, seed=seed)
+    named = sides.items() if isinstance(sides, Mapping) else [(sides, sides)]
+    turns = [(name, list(side) if isinstance(side, Iterable) else [side]) for name, side in named]
+    if not all(isinstance(name, str) and all(isinstance(trace, Trace) for trace in side) for name, side in turns):
+        message = 'A comparison takes traces by name, such as {"old": lat.read("a.lat"), "new": lat.read("b.lat")}.'
+        raise UsageError(message)
     native = [(name, [trace._native for trace in traces]) for name, traces in turns]
     content, text, notes = _native.compare(native, percents(percentiles), rounds, seed)
     answer = Answer(content, text)

@@ -38,13 +38,13 @@ pub fn format(name: Option<&str>) -> PyResult<Option<Format>> {
 }
 
 /// Columns of events.
-pub fn fields(names: &[String]) -> PyResult<Vec<Field>> {
+pub fn fields<'a>(names: impl IntoIterator<Item = &'a String>) -> PyResult<Vec<Field>> {
     let field = |name: &String| {
         latscope_filter::column(name.trim()).ok_or_else(|| {
             usage(format!("There is no column {name}; \"latscope fields\" lists the columns of events."))
         })
     };
-    names.iter().map(field).collect()
+    names.into_iter().map(field).collect()
 }
 
 /// How events become histograms.

@@ -1,9 +1,11 @@
 //! Arrow data handed over without copying: by the stream of the Arrow PyCapsule interface.
 
 use crate::raised::{Notes, raise};
+use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::types::Int64Type;
+use arrow_array::{Int64Array, RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use latscope_capture_file::ArrowBatches;
 use latscope_event::FieldSet;
 use latscope_pipeline::{Error, Pipeline};
@@ -12,6 +14,7 @@ use pyo3::types::PyCapsule;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 /// So many batches may wait to be taken.
 const AHEAD: usize = 2;
@@ -55,20 +58,22 @@ impl Stream {
         Stream::new(Box::new(RecordBatchIterator::new([Ok(batch)], schema)), Failure::default())
     }
 
-    /// Of all events of a pipeline, in these columns; they are read while they are taken.
-    pub fn of_events(pipeline: Pipeline, fields: FieldSet, notes: Notes) -> Stream {
+    /// Of all events of a pipeline, in these columns, with the completion if that is asked for; they are read while they are taken.
+    pub fn of_events(pipeline: Pipeline, fields: FieldSet, has_end: bool, notes: Notes) -> Stream {
         let (sender, receiver) = sync_channel(AHEAD);
         let (rows, failure) = (ArrowBatches::new(fields), Failure::default());
-        let (schema, reported) = (rows.schema(), Arc::clone(&failure));
-        std::thread::spawn(move || {
+        let schema = if has_end { with_end(&rows.schema()) } else { rows.schema() };
+        let reported = Arc::clone(&failure);
+        let reading = std::thread::spawn(move || {
             // Where nobody takes them any more there is nobody to hear of it.
             if let Err(Stop::Failed(error)) = send(&pipeline, fields, rows, &sender, &notes) {
-                let message = error.to_string();
+                // The C interface ends a text at a NUL, and a file may have one wherever it is quoted.
+                let message = error.to_string().replace('\0', "\u{fffd}");
                 *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 let _ = sender.send(Err(ArrowError::ComputeError(message)));
             }
         });
-        Stream::new(Box::new(Rows { schema, receiver }), failure)
+        Stream::new(Box::new(Rows { schema, has_end, receiver, reading: Some(reading) }), failure)
     }
 
     fn new(reader: Box<dyn RecordBatchReader + Send>, failure: Failure) -> Stream {
@@ -112,15 +117,47 @@ fn send(
 /// What is received from the thread that reads.
 struct Rows {
     schema: SchemaRef,
+    has_end: bool,
     receiver: Receiver<Sent>,
+    reading: Option<JoinHandle<()>>,
 }
 
 impl Iterator for Rows {
     type Item = Sent;
 
     fn next(&mut self) -> Option<Sent> {
-        self.receiver.recv().ok()
+        match self.receiver.recv() {
+            Ok(Ok(batch)) if self.has_end => Some(self.ended(&batch)),
+            Ok(sent) => Some(sent),
+            // Without this, a thread that failed would look like the end of the events.
+            Err(_) => self.reading.take().and_then(|reading| reading.join().err()).map(|_| {
+                Err(ArrowError::ComputeError("latscope failed; the reason is on standard error.".to_string()))
+            }),
+        }
     }
+}
+
+impl Rows {
+    /// The batch with the completions as its last column.
+    fn ended(&self, batch: &RecordBatch) -> Sent {
+        let of = |name: &str| batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<Int64Type>());
+        let (Some(start), Some(latency)) = (of("time_ns"), of("latency_ns")) else {
+            return Err(ArrowError::SchemaError("An event has a start and a latency.".to_string()));
+        };
+        let ends: Int64Array =
+            start.iter().zip(latency.iter()).map(|(start, latency)| Some(start?.saturating_add(latency?))).collect();
+        RecordBatch::try_new(self.schema(), batch.columns().iter().cloned().chain([Arc::new(ends) as _]).collect())
+    }
+}
+
+/// A schema with the completion as its last column, in the unit of the start.
+fn with_end(schema: &Schema) -> SchemaRef {
+    let start = schema.fields().iter().find(|field| field.name() == "time_ns");
+    let end = start.map(|start| Arc::new(Field::clone(start).with_name("end_ns").with_nullable(true)));
+    Arc::new(Schema::new_with_metadata(
+        schema.fields().iter().cloned().chain(end).collect::<Vec<_>>(),
+        schema.metadata().clone(),
+    ))
 }
 
 impl RecordBatchReader for Rows {

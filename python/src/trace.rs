@@ -86,12 +86,15 @@ impl Trace {
     /// All events in these columns; without any, in all that the files have.
     #[pyo3(signature = (columns=None))]
     fn events(&self, py: Python<'_>, columns: Option<Vec<String>>) -> PyResult<Stream> {
-        let asked = columns.map(|names| fields(&names)).transpose()?;
+        // A column that is no field: what the filter takes for it is a time of the clock.
+        let is_end = |name: &String| matches!(name.trim(), "end_ns" | "end" | "ts" | "evt.rawtime");
+        let has_end = columns.as_ref().is_some_and(|names| names.iter().any(is_end));
+        let asked = columns.map(|names| fields(names.iter().filter(|name| !is_end(name)))).transpose()?;
         let (pipeline, fields) = self.ask(py, false, move |pipeline| {
             let fields = asked.map_or_else(|| columns_of(&pipeline), FieldSet::from_iter);
             Ok((pipeline, fields.union(FieldSet::ALWAYS)))
         })?;
-        Ok(Stream::of_events(pipeline, fields, self.notes.clone()))
+        Ok(Stream::of_events(pipeline, fields, has_end, self.notes.clone()))
     }
 
     /// Histograms over time; in at most so many intervals where none is given.

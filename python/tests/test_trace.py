@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +67,9 @@ def test_columns_and_other_programs(data: Data) -> None:
     assert duckdb.sql("SELECT max(latency_ns), count(*) FROM events").fetchall() == [(slowest, len(events))]
     assert sum(len(batch) for batch in trace.batches()) == len(events)
     several = lat.read([data(STORY), data("compare/volA.txt")]).events()
+    folder = Path(data("compare"))
+    assert lat.read(str(folder / "vol[AB].txt")).files() == [str(folder / f"vol{name}.txt") for name in "AB"]
+    assert lat.read([folder / "vol?.txt", data(STORY)]).files()[2:] == [data(STORY)]
     assert set(several["trace"].to_pylist()) == {data(STORY), data("compare/volA.txt")}
 
 
@@ -144,6 +149,11 @@ def test_errors_are_sentences(data: Data, tmp_path: Path) -> None:
     assert lat.read(data(STORY)).percentiles(50).column_names.count("p50_ns") == 1
     with pytest.raises(lat.UsageError, match="at least one"):
         lat.read([])
+    with pytest.raises(lat.Error, match="No file has such a name"):
+        lat.read(data("compare/nothing*"))
+    # A NUL in a message ends a text in C, and must not end the interpreter.
+    with pytest.raises(lat.Error, match="NUL"):
+        lat.read("a\0b").events()
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(Path(data("parquet/zstd.parquet")).read_bytes()[:4000])
     with pytest.raises(lat.Error, match="truncated or damaged"):
@@ -195,7 +205,10 @@ def test_series_are_views_that_add_up(data: Data) -> None:
     assert set(cells.column_names) == {"time_ns", "kind", "k", "n"}
 
     halves = [lat.read(data("parquet/zstd.parquet"), filter=text) for text in ("lat < 2ms", "lat >= 2ms")]
-    both = sum(half.series("100ms", by="kind") for half in halves)
+    both = lat.merge(half.series("100ms", by="kind") for half in halves)
+    assert (sum(half.series("100ms", by="kind") for half in halves).matrix() == both.matrix()).all()
+    with pytest.raises(lat.UsageError, match="at least one"):
+        lat.merge([])
     assert both.percentiles().to_pylist() == series.percentiles().to_pylist()
     assert (both.matrix() == matrix).all()
     wide = series.rebin("1s")
@@ -229,6 +242,45 @@ def test_series_of_many_groups_and_intervals(data: Data) -> None:
         trace.series(precision=5)
     empty = lat.read(data(STORY), filter="lat > 1h").series()
     assert empty._repr_html_().startswith("<img")
+
+
+WRONG: list[tuple[Callable[[lat.Trace], object], str]] = [
+    (lambda trace: lat.read(5), "5 is no path"),  # type: ignore[arg-type]
+    (lambda trace: lat.read([1, 2]), "is no path"),  # type: ignore[list-item]
+    (lambda trace: lat.read("x", filter=5), 'filter=5: give a text such as "lat > 1ms"'),  # type: ignore[arg-type]
+    (lambda trace: lat.read("x", lenient="yes"), "lenient='yes': give True or False"),  # type: ignore[arg-type]
+    (lambda trace: lat.read("x", columns=[5]), "no names of fields"),  # type: ignore[list-item]
+    (lambda trace: trace.series(timedelta(seconds=-1)), "length of time from 0"),
+    (lambda trace: trace.series("1s", by=5), "no names of fields"),  # type: ignore[arg-type]
+    (lambda trace: trace.series("1s", quantity=5), "quantity=5: give a text"),  # type: ignore[arg-type]
+    (lambda trace: trace.series("1s", precision=-4), "precision=-4: give a whole number from 1 to 64"),
+    (lambda trace: trace.series("1s").matrix(5), "no group 5"),  # type: ignore[arg-type]
+    (lambda trace: trace.explain("lat > 5ms", seed=-1), "seed=-1: give a whole number"),
+    (lambda trace: trace.spark(top=-1), "top=-1"),
+    (lambda trace: trace.compare("x"), "is no trace"),  # type: ignore[arg-type]
+    (lambda trace: lat.compare([trace, trace]), "takes traces by name"),  # type: ignore[arg-type]
+    (lambda trace: lat.compare({"a": "x", "b": "y"}), "takes traces by name"),  # type: ignore[dict-item]
+    (lambda trace: trace.heatmap(width=-5), "width=-5: give a whole number from 200 to 4000"),
+    (lambda trace: trace.heatmap(title=5), "title=5: give a text"),  # type: ignore[arg-type]
+    (lambda trace: lat.capture(5), "source=5: give a text"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=[sentence for _, sentence in WRONG])
+def test_wrong_types_are_sentences(data: Data, wrong: tuple[Callable[[lat.Trace], object], str]) -> None:
+    call, sentence = wrong
+    with pytest.raises(lat.UsageError, match=re.escape(sentence)):
+        call(lat.read(data(STORY)))
+
+
+@pytest.mark.parametrize("name", ["end", "end_ns"])
+def test_the_completion_is_a_column(data: Data, program: Program, name: str) -> None:
+    for file in FILES:
+        found = lat.read(data(file), columns=["device", name]).events()
+        printed = lines(program("events", "-r", data(file), "--json", "--columns", "end"))
+        assert found.column_names == ["time_ns", "latency_ns", "device", "end_ns"]
+        assert found.schema.field("end_ns").metadata == {b"unit": b"ns"}
+        assert found["end_ns"].to_pylist() == [row.get("end_ns") for row in printed]
 
 
 def test_percentiles_of_a_series_are_those_of_its_trace(data: Data) -> None:
