@@ -1,5 +1,6 @@
 //! The report of a Spark application on logs that the test writes: each cause, verdict and piece of advice is planted.
 
+mod cgroups;
 mod memory;
 mod views;
 

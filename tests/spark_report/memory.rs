@@ -73,9 +73,13 @@ fn memory_is_advised_with_its_arithmetic() {
     // Storage evicts, or is evicted.
     let cached = [("OnHeapUnifiedMemory", 430), ("OnHeapStorageMemory", 300)];
     assert_eq!(
-        advised(&sized(settings("1g"), &spill, &cached))["spark.memory.storageFraction"].as_deref(),
-        Some("0.7")
+        advised(&sized(settings("1g"), &spill, &cached))["spark.memory.storageFraction"],
+        None,
+        "1536m have room"
     );
+    let little = json!({"spark.executor.memory": "1g", "spark.memory.storageFraction": "0.1"});
+    // 300 MiB of (1536 - 300) x 0.6, in steps of 0.05.
+    assert_eq!(advised(&sized(little, &spill, &cached))["spark.memory.storageFraction"].as_deref(), Some("0.45"));
     // A large heap with little beside the pool can have a larger pool.
     let wide = [("OnHeapUnifiedMemory", 4000), ("JVMHeapMemory", 5000)];
     let large = |task: &mut Task| (task.spilled, task.peak) = (2000 * MIB, 4000 * MIB);
@@ -105,7 +109,14 @@ fn memory_is_advised_with_its_arithmetic() {
     };
     let report =
         sized(json!({"spark.master": "yarn", "spark.executor.pyspark.memory": "200m"}), &limited, &resident[..1]);
-    assert_eq!(only(&report), is("spark.executor.pyspark.memory", "384m"));
+    assert_eq!(only(&report), is("spark.executor.pyspark.memory", "512m"));
+    // Of the address space, what was sampled is what the limit let them have.
+    let sampled = [("ProcessTreePythonVMemory", 635), ("ProcessTreePythonRSSMemory", 221)];
+    let report = sized(json!({"spark.master": "yarn", "spark.executor.pyspark.memory": "512m"}), &limited, &sampled);
+    assert_eq!(only(&report), is("spark.executor.pyspark.memory", "1280m"));
+    // A run that failed does not show what its tasks would have used.
+    let report = sized(settings("8g"), &limited, &[("OnHeapUnifiedMemory", 100)]);
+    assert_eq!(only(&report), []);
 }
 
 /// Peaks of the lab's executors, as a Python program derived them, in MiB; and the room that executors reported.

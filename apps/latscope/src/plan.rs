@@ -49,7 +49,7 @@ pub use record::Recording;
 pub use report::Report;
 pub use rotation::{Keep, Rotate};
 pub use serve::Serve;
-pub use spark::{Spark, SparkLive};
+pub use spark::{Spark, SparkLive, SparkSample};
 pub use spark_lab::{SparkLab, SparkSide};
 pub use spectrogram::{Spectrogram, Style, quoted};
 pub use stacks::Stacks;
@@ -85,6 +85,7 @@ pub enum Plan {
     Flamegraph(Reading, Flamegraph),
     Spark(Reading, Spark),
     SparkLive(SparkLive),
+    SparkSample(SparkSample),
     Percentiles(Reading, Percentiles),
     Compare(Compare),
     Report(Reading, Report),
@@ -186,6 +187,7 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
             Plan::Flamegraph(reading, plan)
         }
         Verb::Spark(typed) if typed.graphite.is_some() => Plan::SparkLive(spark::live(typed, &reading)?),
+        Verb::Spark(args::Spark { sample: Some(output), .. }) => Plan::SparkSample(spark::sample(output, &reading)),
         Verb::Spark(typed) => {
             let mut reading = reading;
             let plan = spark::plan(typed, &mut reading)?;
@@ -195,7 +197,8 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         Verb::Convert(typed) => Plan::Convert(reading, convert::plan(typed)?),
         Verb::Compare(typed) => compare::plan(typed, world)?,
         Verb::Report(typed) => {
-            let plan = report::plan(typed, &reading)?;
+            let mut reading = reading;
+            let plan = report::plan(typed, &mut reading)?;
             Plan::Report(reading, plan)
         }
         Verb::Serve(typed) => {
@@ -226,6 +229,7 @@ impl Plan {
             Plan::Stacks(_, plan) => refuse_pictures(plan.output.as_deref(), false),
             Plan::Spark(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::SparkLive(plan) => refuse_pictures(plan.output.as_deref(), false),
+            Plan::SparkSample(plan) => refuse_pictures(Some(&plan.output), false),
             Plan::Percentiles(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Compare(plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Convert(_, plan) => refuse_pictures(Some(&plan.write), true),

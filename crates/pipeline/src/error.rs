@@ -12,6 +12,9 @@ pub enum Error {
     /// A live capture cannot start, or failed.
     #[error("{0}")]
     Capture(#[from] latscope_capture_bpf::Error),
+    /// Samples of control groups cannot be used: a sentence.
+    #[error("{0}.")]
+    Usage(String),
     /// There are no tags: a sentence.
     #[error("{0}.")]
     Tags(String),
@@ -131,7 +134,7 @@ impl Error {
             Error::TooLarge(_) | Error::OtherSeries { .. } | Error::NoGroup { .. } | Error::Width(_) => true,
             Error::NotFilterable { .. } | Error::Merge(_) | Error::NotGrowing { .. } => true,
             Error::Read(_) | Error::NoValues(_) | Error::NoQueueing | Error::Averages(_) | Error::WholeJobs(_) => false,
-            Error::Widths(_) | Error::Series(_) | Error::Offsets(_) | Error::Tags(_) => false,
+            Error::Widths(_) | Error::Series(_) | Error::Offsets(_) | Error::Tags(_) | Error::Usage(_) => false,
             Error::NotDerivable { .. } | Error::Incomplete(_) => false,
         }
     }

@@ -26,6 +26,8 @@ pub struct Reading {
     pub only_io: bool,
     /// Whether stages, jobs, SQL executions and executors of Spark applications become events, not only tasks.
     pub all_of_spark: bool,
+    /// What was sampled of the control groups of the executors of a Spark application, a file for each host.
+    pub usage: Vec<PathBuf>,
     /// How to read files of two columns.
     pub two_columns: TwoColumns,
     /// The columns of fio's logs, where they should not be inferred.
@@ -53,7 +55,7 @@ pub struct Reading {
 impl Reading {
     /// All files that are read.
     pub fn inputs(&self) -> impl Iterator<Item = PathBuf> {
-        self.files.iter().chain(&self.offsets).cloned()
+        self.files.iter().chain(&self.offsets).chain(&self.usage).cloned()
     }
 
     /// The filter as headings show it; empty without one.

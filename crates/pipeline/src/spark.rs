@@ -1,5 +1,6 @@
 //! Applications of Spark, of the events of their logs.
 
+use crate::executors::read_usage;
 use crate::{Error, Pipeline};
 use latscope_event::{Batch, Context, FieldSet, Unfinished};
 use latscope_series::spark::{Applications, SparkTasks};
@@ -48,6 +49,13 @@ impl Pipeline {
         let last = contexts.len().saturating_sub(1);
         let found = applications.finish().into_iter();
         let found = found.map(|(log, id, tasks)| SparkApplication { id, log: log.saturating_sub(1).min(last), tasks });
-        Ok((found.collect(), contexts))
+        let mut found: Vec<SparkApplication> = found.collect();
+        // Of several applications there is no report.
+        if let [SparkApplication { id, tasks, .. }] = &mut found[..] {
+            for file in &self.reading().usage {
+                read_usage(file, id, &mut |row| tasks.usage.add(row))?;
+            }
+        }
+        Ok((found, contexts))
     }
 }

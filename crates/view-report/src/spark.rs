@@ -1,6 +1,8 @@
 //! A Spark application over time: its jobs and stages, tasks against cores, where the time of cores went, and peaks of memory; one
 //! below the other on one axis of time.
 
+mod usage;
+
 use crate::page::Page;
 use crate::palette::Theme;
 use crate::plot::{Axis, Plot};
@@ -106,6 +108,7 @@ pub fn spark(tasks: &SparkTasks, context: &Context, options: &SparkPicture) -> S
     y = picture.active(&mut svg, y);
     y = picture.breakdown(&mut svg, y);
     y = picture.memory(&mut svg, y);
+    y = picture.usage(&mut svg, y);
     sentences.extend(picture.page.note_texts());
     let height = picture.page.notes(&mut svg, y) + 12.0;
     picture.page.document(svg, height, &sentences)

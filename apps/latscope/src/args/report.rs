@@ -23,6 +23,9 @@ pub struct Report {
     /// Title of the page [default: the name of the trace]
     #[arg(long, value_name = "TEXT", help_heading = "Page")]
     pub title: Option<String>,
+    /// Of the log of a Spark application, show what was sampled of the control groups of its executors (spark --sample); may be repeated
+    #[arg(long, value_name = "FILE", help_heading = "Page")]
+    pub cgroups: Vec<PathBuf>,
     /// Width of a column of time, if at most 6,000 columns cover the trace [default: as narrow as the budget allows, from 1ms]
     #[arg(short, long, value_name = "DURATION", help_heading = "Page")]
     pub interval: Option<String>,

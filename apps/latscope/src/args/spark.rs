@@ -12,6 +12,8 @@ Examples:
   latscope spark -r app-20261121011349-0000 --fail-if 'gc > 10%' --fail-if 'lost > 0'
   latscope spark -r app-20261121011349-0000 --kernel run.lat
   latscope spark --graphite 127.0.0.1:2003 --for 10min
+  latscope spark --sample executors.csv --for 10min
+  latscope spark -r app-20261121011349-0000 --cgroups executors.csv
   latscope spark -r app-20261121011349-0000 'job = 56'
 
 Exit status: 0 done, 1 a limit of --fail-if was broken, 2 wrong usage, 3 the log could not be read.";
@@ -29,6 +31,12 @@ pub struct Spark {
     /// Split the remainder by what the kernel of an executor's host saw meanwhile (record --with args,ppid); may be repeated
     #[arg(long, value_name = "FILE")]
     pub kernel: Vec<PathBuf>,
+    /// Show what was sampled of the control groups of executors meanwhile (--sample); may be repeated, a file for each host
+    #[arg(long, value_name = "FILE")]
+    pub cgroups: Vec<PathBuf>,
+    /// Instead of a log, sample the control groups of all executors on this machine every second, and write them to this file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["graphite", "read"])]
+    pub sample: Option<PathBuf>,
     /// Instead of a log, listen for what Spark's Graphite sink sends, and print what each executor does as it reports
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub graphite: Option<SocketAddr>,

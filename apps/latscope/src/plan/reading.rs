@@ -66,6 +66,7 @@ pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure>
         all_syscalls: input.source == Some(args::Source::Syscall),
         only_io: input.source == Some(args::Source::Io),
         all_of_spark: input.source == Some(args::Source::Spark),
+        usage: Vec::new(),
         two_columns,
         fio_columns,
         lenient: typed.lenient,

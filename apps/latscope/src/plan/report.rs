@@ -21,10 +21,11 @@ pub struct Report {
 }
 
 /// Plans `report`.
-pub fn plan(typed: args::Report, reading: &Reading) -> Result<Report, Failure> {
+pub fn plan(typed: args::Report, reading: &mut Reading) -> Result<Report, Failure> {
     if reading.follow {
         return Err(Failure::Usage("report reads complete files; omit --follow.".into()));
     }
+    reading.usage = typed.cgroups;
     let budget = typed.budget.as_deref().map(parse_size).transpose();
     let budget = budget.map_err(|error| Failure::Usage(format!("--budget: {error}.")))?;
     let files = reading.files.iter().map(|file| format!("-r {}", quoted(&file.to_string_lossy())));

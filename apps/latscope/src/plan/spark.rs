@@ -29,6 +29,7 @@ pub fn plan(typed: args::Spark, reading: &mut Reading) -> Result<Spark, Failure>
         return Err(Failure::Usage("latscope spark reads one complete event log; give one with -r.".into()));
     }
     reading.all_of_spark = true;
+    reading.usage = typed.cgroups;
     let by = match typed.by {
         args::SparkBy::Stage => SparkLevel::Stage,
         args::SparkBy::Job => SparkLevel::Job,
@@ -43,6 +44,19 @@ pub fn plan(typed: args::Spark, reading: &mut Reading) -> Result<Spark, Failure>
     let theme = theme(typed.dark, typed.light);
     let (width, top) = (typed.pixels, typed.top);
     Ok(Spark { kernel: typed.kernel, by, fail_if, top, json: typed.json, width, theme, output: typed.output })
+}
+
+/// Plan of `spark --sample`.
+#[derive(Debug, PartialEq)]
+pub struct SparkSample {
+    pub output: PathBuf,
+    /// Until Ctrl-C when not given, nanoseconds.
+    pub for_ns: Option<u64>,
+}
+
+/// Plans `spark --sample`.
+pub fn sample(output: PathBuf, reading: &Reading) -> SparkSample {
+    SparkSample { output, for_ns: reading.live.as_ref().and_then(|live| live.for_ns) }
 }
 
 /// Plan of `spark --graphite`.

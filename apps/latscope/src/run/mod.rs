@@ -5,6 +5,7 @@ mod alerts;
 mod compare;
 mod convert;
 mod events;
+mod executors;
 mod explain;
 mod flamegraph;
 mod heatmap;
@@ -48,6 +49,7 @@ fn carry_out(plan: Plan) -> Result<(), Failure> {
         Plan::Summary(reading, plan) => summary::run(&open(reading, &plan.output)?, &plan),
         Plan::Explain(reading, plan) => explain::run(&open(reading, &plan.output)?, &plan),
         Plan::Stacks(reading, plan) => stacks::run(&open(reading, &plan.output)?, plan),
+        Plan::SparkSample(plan) => executors::run(&plan),
         Plan::SparkLive(plan) => spark_live::run(&plan),
         Plan::Spark(reading, plan) => spark::run(&open(reading, &plan.output)?, &plan),
         Plan::Flamegraph(reading, plan) => flamegraph::run(&open(reading, &plan.output)?, plan),

@@ -42,7 +42,7 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
         traces: traces(pipeline),
         spots,
         waiting: None,
-        section: super::spark::section(pipeline),
+        section: super::spark::section(pipeline)?,
     };
     let budget = plan.budget.unwrap_or((events.saturating_mul(BYTES_PER_EVENT)).clamp(LEAST_BUDGET, MOST_BUDGET));
     let cube = fit_report(cube, &contexts, &options, budget);

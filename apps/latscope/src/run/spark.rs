@@ -78,20 +78,27 @@ impl Application {
 }
 
 /// The report as a section of the page, of files that are one event log.
-pub fn section(pipeline: &Pipeline) -> Option<ReportSection> {
+pub fn section(pipeline: &Pipeline) -> Result<Option<ReportSection>, Failure> {
     let is_log = pipeline.formats() == [Some(Format::SparkEventlog)];
-    let [file] = &pipeline.reading().files[..] else { return None };
+    let Some(file) = pipeline.reading().files.first().filter(|_| pipeline.reading().files.len() == 1) else {
+        return Ok(None);
+    };
     if !is_log || is_pipe(file) {
-        return None;
+        return Ok(None);
     }
     // The page is of tasks; this is also of stages, jobs and executors.
     let reading = Reading { all_of_spark: true, ..pipeline.reading().clone() };
-    let whole = reports::open(reading, None).ok()?;
-    let (tasks, context) = application(&whole, &mut SparkWaits::default(), false).ok()?;
+    let found = reports::open(reading, None).and_then(|whole| application(&whole, &mut SparkWaits::default(), false));
+    let (tasks, context) = match found {
+        Ok(found) => found,
+        // Whoever names samples wants to see them.
+        Err(failure) if !pipeline.reading().usage.is_empty() => return Err(failure),
+        Err(_) => return Ok(None),
+    };
     let picture = SparkPicture { width: 1200, theme: Theme::Light, wording: WORDING, title: None };
     let lines = SparkReport::new(&tasks, &context).lines(SparkLevel::Stage, 20, output::room(&Some(file.clone())));
     let text = lines.iter().map(|line| line.text() + "\n").collect();
-    Some(ReportSection { title: "Spark application".into(), picture: spark(&tasks, &context, &picture), text })
+    Ok(Some(ReportSection { title: "Spark application".into(), picture: spark(&tasks, &context, &picture), text }))
 }
 
 /// The one application that there is; its tasks are also what waits are joined with.

@@ -369,9 +369,18 @@ impl Reason<'_> {
         match &*self.reason {
             "ExceptionFailure" if class.ends_with("OutOfMemoryError") => "OutOfMemory",
             "ExceptionFailure" if says("Python worker exited unexpectedly") => "PythonWorkerLost",
-            "ExceptionFailure" if class.ends_with("PythonException") && says("MemoryError") => "PythonOutOfMemory",
+            "ExceptionFailure" if class.ends_with("PythonException") && self.is_want_of_memory() => "PythonOutOfMemory",
             reason => reason,
         }
+    }
+
+    /// Whether Python or what it loads had no more memory: each library words it in its own way.
+    fn is_want_of_memory(&self) -> bool {
+        const WORDS: [&str; 3] = ["MemoryError", "annot allocate memory", "std::bad_alloc"];
+        let Some(text) = &self.description else { return false };
+        // The loader adds why where it is something else.
+        let mut maps = text.split("failed to map segment from shared object").skip(1);
+        WORDS.iter().any(|words| text.contains(words)) || maps.any(|after| !after.starts_with(": "))
     }
 }
 
@@ -526,6 +535,14 @@ mod tests {
             (
                 r#"{"Reason":"ExceptionFailure","Class Name":"a.PythonException","Description":"x\nMemoryError"}"#,
                 "PythonOutOfMemory",
+            ),
+            (
+                r#"{"Reason":"ExceptionFailure","Class Name":"a.PythonException","Description":"ImportError: arrays.so: failed to map segment from shared object\n"}"#,
+                "PythonOutOfMemory",
+            ),
+            (
+                r#"{"Reason":"ExceptionFailure","Class Name":"a.PythonException","Description":"ImportError: arrays.so: failed to map segment from shared object: Operation not permitted"}"#,
+                "ExceptionFailure",
             ),
             (r#"{"Reason":"ExceptionFailure","Class Name":"java.lang.Error"}"#, "ExceptionFailure"),
             (r#"{"Reason":"ExecutorLostFailure","Loss Reason":"OutOfMemoryError"}"#, "ExecutorLostFailure"),

@@ -55,6 +55,8 @@ struct Measured {
     /// The most that a task that spilled used and spilled, bytes.
     spilling: u64,
     spilled: u64,
+    /// Tasks that failed: what they would have used is not known, so nothing is advised down.
+    failed: u64,
     /// Share of GC in run time.
     gc: f64,
     /// How long the application lasted, nanoseconds.
@@ -97,6 +99,7 @@ impl Measured {
             driver,
             spilling: tasks.spilling(),
             spilled: total.get(Field::Spilled),
+            failed: total.failed,
             gc: total.get(Field::GcTime) as f64 / total.get(Field::RunTime).max(1) as f64,
             wall_ns: tasks.extent_ns().map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns)),
             out_of_heap: failures(&["OutOfMemory"]) + lost(super::SparkExecutor::ran_out_of_heap) + of_local,
@@ -117,7 +120,7 @@ pub fn sizing(tasks: &SparkTasks, properties: &BTreeMap<String, String>) -> (Poo
     let mut advice = vec![
         Advice { setting: heap_setting, now: mib(pool.heap), advised: heap.map(mib), why },
         fraction(&pool, &measured),
-        storage_fraction(&pool, &measured),
+        storage_fraction(&pool, &measured, heap),
         off_heap(&pool, &measured, &settings),
     ];
     if !settings.is_local() {
@@ -187,7 +190,12 @@ fn heap(pool: &Pool, measured: &Measured, is_local: bool) -> (Option<u64>, Strin
     let room = pool.room();
     let share = format!("the unified pool was used up to {} of {}", format_size(peak), format_size(room));
     let smaller = of_need(peak as f64 * MORE_FOR_SPILL).max(up(LEAST_HEAP as f64, HEAP_STEP));
-    if (peak as f64) < 0.3 * room as f64 && measured.gc < 0.05 && smaller < pool.heap {
+    let is_much = (peak as f64) < 0.3 * room as f64 && measured.gc < 0.05 && smaller < pool.heap;
+    if is_much && measured.failed > 0 {
+        let why = format!("{share}, less than 30 %; tasks failed, so this says nothing of what they would have used");
+        return (None, why);
+    }
+    if is_much {
         let least = match smaller > of_need(peak as f64 * MORE_FOR_SPILL) {
             true => format!(", and {} is the least with which Spark starts", mib(smaller)),
             false => String::new(),
@@ -231,7 +239,7 @@ fn fraction(pool: &Pool, measured: &Measured) -> Advice {
     }
 }
 
-fn storage_fraction(pool: &Pool, measured: &Measured) -> Advice {
+fn storage_fraction(pool: &Pool, measured: &Measured, heap: Option<u64>) -> Advice {
     let setting = "spark.memory.storageFraction";
     let (now, room) = (pool.storage_fraction.to_string(), pool.room());
     let kept = (room as f64 * pool.storage_fraction) as u64;
@@ -240,9 +248,14 @@ fn storage_fraction(pool: &Pool, measured: &Measured) -> Advice {
     };
     let storage = measured.executors.get("OnHeapStorageMemory").unwrap_or(0);
     let used = format!("storage took {} at most, {} are safe from execution", format_size(storage), format_size(kept));
+    let larger = heap.map_or(room, |heap| super::memory::unified(heap, pool.fraction));
+    let kept_then = (larger as f64 * pool.storage_fraction) as u64;
     let (advised, why) = match () {
+        () if measured.spilling > 0 && storage > kept && storage <= kept_then => {
+            (None, format!("{used}; of the heap that is advised, {}", format_size(kept_then)))
+        }
         () if measured.spilling > 0 && storage > kept => {
-            let share = ((storage as f64 / room.max(1) as f64 * 20.0).ceil() / 20.0).min(0.9);
+            let share = ((storage as f64 / larger.max(1) as f64 * 20.0).ceil() / 20.0).min(0.9);
             (Some(share.to_string()), format!("{used}: tasks that need memory evict cached blocks"))
         }
         () if measured.spilling > 0 && storage > kept / 2 && unified as f64 > 0.9 * room as f64 => {
@@ -288,7 +301,7 @@ fn off_heap(pool: &Pool, measured: &Measured, settings: &Settings) -> Advice {
             );
             (Some(mib(advised)), why)
         }
-        () if measured.spilling == 0 && (peak as f64) < 0.3 * pool.off_heap as f64 => {
+        () if measured.spilling + measured.failed == 0 && (peak as f64) < 0.3 * pool.off_heap as f64 => {
             (Some(mib(advised)), format!("{used}, less than 30 %: with 20 % more {}", format_size(need as u64)))
         }
         () => (None, used),
@@ -333,7 +346,8 @@ fn overhead(pool: &Pool, measured: &Measured, settings: &Settings) -> Advice {
         format_size(other),
         format_size(need as u64)
     );
-    let is_less = need < pool.overhead as f64 / 2.0 && advised < pool.overhead && advised >= 384 * MIB;
+    let is_less =
+        measured.failed == 0 && need < pool.overhead as f64 / 2.0 && advised < pool.overhead && advised >= 384 * MIB;
     let lost = if measured.killed > 0 { up(pool.overhead as f64 * 1.5, OVERHEAD_STEP) } else { 0 };
     match advised.max(lost) {
         advised if advised as f64 > pool.overhead as f64 && (need > pool.overhead as f64 || lost > 0) => {
@@ -368,35 +382,33 @@ fn python(pool: &Pool, measured: &Measured, settings: &Settings) -> Advice {
         (Some(limit), Some(resident), Some(size)) => {
             // It limits the address space of each worker, of which there is one for each task.
             let used = format!(
-                "it limits the address space of workers, of which they used {} ({} resident)",
+                "it limits the address space of a worker, far more than it fills; those of an executor had {} ({} resident)",
                 format_size(size),
                 format_size(resident)
             );
-            let need = up(size as f64 * MORE_FOR_OVERHEAD, OVERHEAD_STEP);
             let is_much = (size as f64) < 0.3 * limit as f64 && measured.out_of_python == 0;
             let is_little = measured.out_of_python + measured.killed > 0;
-            let need = if is_little { need.max(up(limit as f64 * 1.5, OVERHEAD_STEP)) } else { need };
+            let (need, rule) = match is_little {
+                // Whoever failed had not yet all that it wanted.
+                true => (2.0 * size.max(limit) as f64, "after failures, twice the greater of that and the limit"),
+                false => (size as f64 * MORE_FOR_OVERHEAD, "that + 10 %"),
+            };
+            let need = up(need, OVERHEAD_STEP);
             let failed = match measured.out_of_python {
                 0 => String::new(),
-                count => format!("{count} tasks had a MemoryError in Python; "),
+                count => format!("{count} tasks had no more memory in Python; "),
             };
             let steps = in_steps(need, OVERHEAD_STEP);
             match is_little || is_much {
-                true => (
-                    Some(mib(need)),
-                    format!(
-                        "{failed}{used}: the greater of that + 10 % and, after failures, half as much again, {steps}"
-                    ),
-                ),
+                true => (Some(mib(need)), format!("{failed}{used}: {rule}, {steps}")),
                 false => (None, used),
             }
         }
         (Some(limit), ..) if measured.out_of_python > 0 => {
-            let need = up(limit as f64 * 1.5, OVERHEAD_STEP);
+            let need = up(limit as f64 * 2.0, OVERHEAD_STEP);
             let (count, steps) = (measured.out_of_python, in_steps(need, OVERHEAD_STEP));
             let missing = not_sampled(&SWITCHES[1..]);
-            let why =
-                format!("{count} tasks had a MemoryError in Python: half as much again, {steps}; it was {missing}");
+            let why = format!("{count} tasks had no more memory in Python: twice as much, {steps}; it was {missing}");
             (Some(mib(need)), why)
         }
         _ if settings.is_on("spark.executor.processTreeMetrics.enabled") && measured.executors.is_sampled() => {

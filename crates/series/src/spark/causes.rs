@@ -2,6 +2,7 @@
 
 use super::sums::TIME_PARTS;
 use super::tasks::{SparkStage, SparkTasks, Task, median};
+use super::usage::Usage;
 use latscope_event::Field;
 use std::collections::{BTreeMap, HashSet};
 
@@ -69,6 +70,11 @@ pub enum Cause {
         /// Whether it was one of the first tasks of its executor in the stage.
         is_first: bool,
     },
+    /// The control group of its executor used up its CPU quota while it ran.
+    Throttled {
+        /// How long threads of its executor were kept from running while it ran, and the median of that, nanoseconds.
+        ns: [u64; 2],
+    },
     /// Its data were farther away than those of most tasks.
     Locality {
         /// Where they were.
@@ -85,6 +91,7 @@ impl Cause {
             Cause::Skew { .. } => "data_skew",
             Cause::Slow { is_host: true, .. } => "slow_host",
             Cause::Slow { .. } => "slow_executor",
+            Cause::Throttled { .. } => "throttling",
             Cause::Locality { .. } => "locality",
             Cause::Part { part, input, .. } => match part {
                 Field::CpuTime => "cpu",
@@ -106,7 +113,7 @@ impl Cause {
         match self {
             Cause::Skew { bytes, records } => Some(if bytes[0] > 0 { *bytes } else { *records }),
             Cause::Slow { medians_ns, .. } => Some(*medians_ns),
-            Cause::Part { ns, .. } => Some(*ns),
+            Cause::Part { ns, .. } | Cause::Throttled { ns } => Some(*ns),
             Cause::Locality { .. } => None,
         }
     }
@@ -143,12 +150,13 @@ struct Usual {
     took_ns: u64,
     bytes: u64,
     records: u64,
+    throttled_ns: u64,
     parts: [u64; TIME_PARTS.len()],
     locality: u8,
 }
 
 impl Usual {
-    fn new(stage: &SparkStage) -> Usual {
+    fn new(tasks_of: &SparkTasks, stage: &SparkStage) -> Usual {
         // A task that failed at once, or has no metrics, says nothing about the others.
         let tasks = || stage.tasks.iter().filter(|task| task.is_usual());
         let mut localities = [0; 256];
@@ -157,6 +165,7 @@ impl Usual {
             took_ns: median(tasks().map(Task::took_ns)),
             bytes: median(tasks().map(|task| task.bytes)),
             records: median(tasks().map(|task| task.records)),
+            throttled_ns: median(tasks().map(|task| tasks_of.throttled_ns(task))),
             parts: std::array::from_fn(|part| median(tasks().map(|task| task.parts[part]))),
             locality: (0..=255).max_by_key(|&at| (localities[usize::from(at)], 255 - at)).unwrap_or(0),
         }
@@ -180,7 +189,7 @@ impl SparkTasks {
             if stage.tasks.iter().filter(|task| task.is_usual()).count() < COMPARABLE {
                 continue;
             }
-            let usual = Usual::new(stage);
+            let usual = Usual::new(self, stage);
             let mut first = None;
             for task in stage.tasks.iter().filter(|task| usual.is_straggler(task)) {
                 let first_tasks = first.get_or_insert_with(|| first_tasks(stage));
@@ -212,6 +221,10 @@ impl SparkTasks {
         } else {
             causes.extend(self.slow(stage, task, usual, first_tasks));
         }
+        let throttled = [self.throttled_ns(task), usual.throttled_ns];
+        if throttled[0] > throttled[1] && throttled[0] - throttled[1] >= more_ns / 5 {
+            causes.push(Cause::Throttled { ns: throttled });
+        }
         let mut parts: Vec<(u64, Cause)> = (0..TIME_PARTS.len())
             .filter_map(|at| {
                 let (own, usually) = (task.parts[at], usual.parts[at]);
@@ -235,6 +248,13 @@ impl SparkTasks {
             causes.push(Cause::Locality { own: task.locality(), most });
         }
         causes
+    }
+
+    /// How long threads of its executor were kept from running while a task ran, nanoseconds; at most as long as it took.
+    fn throttled_ns(&self, task: &Task) -> u64 {
+        let of = self.usage.get(self.executor(task.executor).0);
+        let ns = of.and_then(|of| of.grown(Usage::ThrottledTime, (task.start_ns, task.end_ns)));
+        ns.map_or(0, |ns| ns as u64).min(task.took_ns())
     }
 
     /// Whether the executor of a task, or its host, is slow: other tasks there with no more than their share of the data explain at least

@@ -11,6 +11,7 @@ mod limits;
 mod memory;
 mod sums;
 mod tasks;
+mod usage;
 mod verdict;
 mod what_if;
 
@@ -25,5 +26,6 @@ pub use limits::{SparkLimit, SparkMeasures};
 pub use memory::{Peaks, Pool, Settings};
 pub use sums::{TIME_PARTS, TaskSums};
 pub use tasks::{SparkExecutor, SparkGroup, SparkStage, SparkTasks};
+pub use usage::{ExecutorUsage, Usage, UsageRow, UsageSample, Usages};
 pub use verdict::{Confidence, Finding, Observed, Verdict};
 pub use what_if::Simulated;

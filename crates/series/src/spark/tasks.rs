@@ -2,6 +2,7 @@
 
 use super::memory::Peaks;
 use super::sums::{COUNTED_FIELDS, TIME_PARTS, TaskSums, value};
+use super::usage::Usages;
 use latscope_event::spark::MEMORY_METRICS;
 use latscope_event::{Batch, Field, FieldSet, MISSING_I64};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -174,6 +175,8 @@ pub struct SparkTasks {
     pub stages: BTreeMap<(i64, i64), SparkStage>,
     /// Executors in the order in which the log ends them.
     pub executors: Vec<SparkExecutor>,
+    /// What their control groups counted, where these were sampled.
+    pub usage: Usages,
     jobs: BTreeMap<i64, SparkGroup>,
     executions: BTreeMap<i64, SparkGroup>,
     peaks: BTreeMap<(u32, Option<(i64, i64)>), Peaks>,

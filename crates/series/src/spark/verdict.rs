@@ -22,6 +22,8 @@ pub enum Verdict {
     Driver,
     /// Cores idle: tasks wait for local data, or to be launched.
     Scheduling,
+    /// The CPU quota of executors was used up.
+    Throttling,
     /// Garbage collection.
     Gc,
     /// Data did not fit into memory.
@@ -52,6 +54,7 @@ impl Verdict {
             Verdict::Skew => "skew",
             Verdict::Driver => "driver",
             Verdict::Scheduling => "scheduling",
+            Verdict::Throttling => "throttling",
             Verdict::Gc => "gc",
             Verdict::Spill => "spill",
             Verdict::Shuffle => "shuffle",
@@ -115,6 +118,8 @@ pub struct Observed {
     pub idle: BTreeMap<IdleCause, u128>,
     /// Median of the tasks, nanoseconds.
     pub median_ns: u64,
+    /// Periods in which the CPU quota of executors was used up, all periods, and how long their threads were kept from running, nanoseconds.
+    pub throttled: (u64, u64, u64),
     /// Whether workers in Python ran.
     pub runs_python: bool,
     /// Whether nobody knows if they did: only the log says so.
@@ -157,6 +162,14 @@ impl Observed {
                 findings.push(Finding { verdict, value, limit, confidence, evidence });
             }
         };
+        let (throttled, periods, throttled_ns) = self.throttled;
+        let evidence = format!(
+            "executors used up their CPU quota in {} of {} periods, and their threads were kept from running for {}",
+            format_count(throttled),
+            format_count(periods),
+            format_duration(throttled_ns)
+        );
+        add(Verdict::Throttling, throttled as f64 / periods.max(1) as f64, 0.10, Confidence::High, evidence);
         let gc = self.of_run(Field::GcTime);
         let grade = if gc > 0.20 {
             ", critical"
@@ -323,6 +336,7 @@ impl SparkTasks {
             load: Load::between(active, (i64::MIN, i64::MAX)),
             idle: idle.by_cause().into_iter().map(|(cause, (_, core_ns))| (cause, core_ns)).collect(),
             median_ns: median(self.tasks().map(super::tasks::Task::took_ns)),
+            throttled: self.usage.throttled(),
             runs_python: self.stages.values().any(|stage| stage.runs_python),
             hides_python: false,
         }
@@ -349,6 +363,7 @@ impl SparkTasks {
             load: Load::between(active, span_ns),
             idle: by_cause,
             median_ns: median(stage.tasks.iter().map(super::tasks::Task::took_ns)),
+            throttled: (0, 0, 0),
             runs_python: stage.runs_python,
             hides_python: false,
         }

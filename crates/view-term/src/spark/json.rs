@@ -13,7 +13,7 @@ use std::fmt::Write;
 const COLUMNS: usize = 200;
 
 /// Texts between commas.
-fn list(parts: impl Iterator<Item = String>) -> String {
+pub(super) fn list(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(",\n")
 }
 
@@ -141,6 +141,7 @@ impl SparkReport<'_> {
         let _ = write!(json, ",\n\"sql\":[{}]", list(tasks.executions().iter().map(|sql| self.group_json("sql", sql))));
         let _ = write!(json, ",\n\"stragglers\":[{}]", list(analysis.stragglers.iter().map(straggler)));
         let _ = write!(json, ",\n\"executors\":[{}]", self.executors_json());
+        let _ = write!(json, ",\n\"cgroups\":[{}]", self.usage_json());
         json += ",\n\"memory\":";
         json += &self.memory_json();
         let simulated = analysis.simulated.iter().map(|run| {

@@ -3,6 +3,7 @@
 
 mod counters;
 mod json;
+mod usage;
 mod words;
 
 use crate::cell::wrap;
@@ -56,6 +57,7 @@ impl<'a> SparkReport<'a> {
         }
         self.stragglers(&mut text);
         self.executors(&mut text);
+        self.usage(&mut text);
         self.memory(&mut text);
         self.what_if(&mut text);
         text.lines

@@ -44,6 +44,12 @@ fn cause(cause: &Cause) -> String {
             let what = if *is_host { "host" } else { "executor" };
             format!("slow {what} {name} ({}): tasks take {there} there, {elsewhere} elsewhere", grade.word())
         }
+        Cause::Throttled { ns } => {
+            let more = format_duration(ns[0].saturating_sub(ns[1]));
+            format!(
+                "throttling: its executor was kept from running for {more} more, by the CPU quota of its control group"
+            )
+        }
         Cause::Locality { own, most } => format!("data are {own}, of most tasks {most}"),
         Cause::Part { part, ns, input, is_first } => {
             let more = format!("{} more", format_duration(ns[0].saturating_sub(ns[1])));

@@ -6,6 +6,7 @@ use super::output;
 use crate::Failure;
 use crate::notes::WORDING;
 use crate::plan::{Reading, Recording, Report, SparkLab as Plan, SparkSide};
+use crate::run::executors::Sampling;
 use crate::run::spark::Application;
 use crate::run::{record, report, reports};
 use latscope_view_report::SparkPicture;
@@ -20,6 +21,8 @@ use std::time::Duration;
 const SCRIPT: &str = include_str!("spark/queries.py");
 /// What every report says of itself: results of the TPC's benchmarks are audited.
 const NOTICE: &str = "TPC-DS derived, not a benchmark result";
+/// What control groups of executors counted.
+const USAGE: &str = "executors.csv";
 /// Rows of a table of the report.
 const ROWS: usize = 20;
 const WIDTH_PX: u32 = 1200;
@@ -69,7 +72,14 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         let mut words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
         words.push((&queries).into());
         words.extend(side.settings.iter().map(OsString::from));
-        apply(plan, &folder, &words)?;
+        // The arguments of its executors have the folder of the turn.
+        let only = std::path::absolute(&folder).unwrap_or_else(|_| folder.clone());
+        let sampling = Sampling::start(folder.join(USAGE), format!("{}/scratch/", only.display()));
+        let applied = apply(plan, &folder, &words);
+        if !sampling.finish()? {
+            let _ = std::fs::remove_file(folder.join(USAGE));
+        }
+        applied?;
         let is_over = reports::interrupted().load(Ordering::Relaxed);
         if !folder.join("spark.log").exists() {
             let why =
@@ -173,7 +183,9 @@ fn alone(command: &[String]) -> Result<(), Failure> {
 /// Reads what a turn left, and leaves its reports beside it.
 fn read(plan: &Plan, (side, round): (usize, u32), folder: PathBuf) -> Result<Turn, Failure> {
     let (log, kernel) = (folder.join("spark.log"), folder.join("kernel.lat"));
-    let pipeline = reports::open(Reading { files: vec![log.clone()], all_of_spark: true, ..Reading::default() }, None)?;
+    let usage: Vec<PathBuf> = Some(folder.join(USAGE)).filter(|file| file.exists()).into_iter().collect();
+    let reading = Reading { files: vec![log.clone()], usage, ..Reading::default() };
+    let pipeline = reports::open(Reading { all_of_spark: true, ..reading.clone() }, None)?;
     let kernel: Vec<PathBuf> = Some(kernel).filter(|kernel| kernel.exists()).into_iter().collect();
     let application = Application::read(&pipeline, &kernel)?;
     let title = format!("{NOTICE}: {}, round {}", plan.sides[side].name, round + 1);
@@ -190,7 +202,7 @@ fn read(plan: &Plan, (side, round): (usize, u32), folder: PathBuf) -> Result<Tur
         budget: None,
         source: "-r spark.log".into(),
     };
-    report::run(&reports::open(Reading { files: vec![log.clone()], ..Reading::default() }, None)?, &page)?;
+    report::run(&reports::open(reading, None)?, &page)?;
     let executions = application.tasks.executions();
     let query = |name: &String| {
         let found = executions.iter().find(|execution| execution.name == *name)?;

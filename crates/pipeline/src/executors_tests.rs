@@ -1,0 +1,176 @@
+use super::*;
+
+/// A machine in a folder: its mounts, and an executor with the groups and files that are given.
+fn machine(mounts: &str, groups: &str, files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("proc/self/mounts", mounts);
+    let words = [
+        "java",
+        "-cp",
+        "/opt/one/jars/*",
+        "org.apache.spark.executor.CoarseGrainedExecutorBackend",
+        "--executor-id",
+        "7",
+    ];
+    write("proc/41/cmdline", &[&words[..], &["--app-id", "app-1", ""]].concat().join("\0"));
+    write("proc/42/cmdline", "sh\0-c\0java CoarseGrainedExecutorBackend --executor-id 7 --app-id app-1\0");
+    write("proc/43/cmdline", "bash\0");
+    write("proc/41/cgroup", groups);
+    // From a host with two interfaces.
+    write(
+        "proc/41/net/dev",
+        "Inter-|   Receive                                                |  Transmit\n \
+        face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    \
+        lo: 5000 10 0 0 0 0 0 0 5000 10 0 0 0 0 0 0\n  eth0: 1200 3 0 0 0 0 0 0 340 2 0 0 0 0 0 0\neth1:1 1 0 0 0 0 0 0 2 1 0 0 0 0 0 0\n",
+    );
+    files.iter().for_each(|(path, text)| write(path, text));
+    root
+}
+
+fn sampled(root: &Path) -> UsageRow {
+    let executors = Executors::new(root, Some("/opt/one/"));
+    assert_eq!(Executors::new(root, Some("/opt/two/")).find(), []);
+    let found = executors.find();
+    assert_eq!(found, [Executor { pid: 41, app: "app-1".into(), id: "7".into() }]);
+    executors.sample(&found[0], 5).unwrap()
+}
+
+fn values(row: &UsageRow) -> Vec<(&'static str, u64)> {
+    Usage::ALL.iter().zip(row.sample.values).filter_map(|(of, value)| Some((of.name(), value?))).collect()
+}
+
+/// Files of a container on a host with version 2, as the kernel writes them.
+#[test]
+fn version_2_is_read() {
+    let root = machine(
+        "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime,nsdelegate 0 0\n",
+        "0::/kubepods.slice/pod-1\n",
+        &[
+            (
+                "sys/fs/cgroup/kubepods.slice/pod-1/cpu.stat",
+                "usage_usec 2340567\nuser_usec 1000000\nsystem_usec 1340567\nnice_usec 0\nnr_periods 120\nnr_throttled 30\nthrottled_usec 987654\nnr_bursts 0\nburst_usec 0\n",
+            ),
+            ("sys/fs/cgroup/kubepods.slice/pod-1/cpu.max", "150000 100000\n"),
+            ("sys/fs/cgroup/kubepods.slice/pod-1/memory.current", "734003200\n"),
+            ("sys/fs/cgroup/kubepods.slice/pod-1/memory.max", "1073741824\n"),
+            (
+                "sys/fs/cgroup/kubepods.slice/pod-1/memory.stat",
+                "anon 600000000\nfile 100000000\nkernel 5000000\nfile_mapped 7\n",
+            ),
+            (
+                "sys/fs/cgroup/kubepods.slice/pod-1/io.stat",
+                "8:0 rbytes=1000 wbytes=200 rios=3 wios=1 dbytes=0 dios=0\n259:1 rbytes=24 wbytes=0 rios=1 wios=0 dbytes=9 dios=1\n",
+            ),
+        ],
+    );
+    let row = sampled(root.path());
+    assert_eq!((row.group.clone(), row.sample.time_ns), (("/kubepods.slice/pod-1".to_string(), 2), 5));
+    let expected = [
+        ("cpu_ns", 2_340_567_000),
+        ("periods", 120),
+        ("throttled_periods", 30),
+        ("throttled_ns", 987_654_000),
+        ("quota_millicores", 1500),
+        ("memory", 734_003_200),
+        ("memory_limit", 1 << 30),
+        ("anonymous", 600_000_000),
+        ("file_cache", 100_000_000),
+        ("block_read", 1024),
+        ("block_written", 200),
+        ("network_received", 1201),
+        ("network_sent", 342),
+        ("loopback", 5000),
+    ];
+    assert_eq!(values(&row), expected);
+}
+
+/// Version 1 beside an empty version 2; there is neither a quota nor a limit.
+#[test]
+fn version_1_is_read() {
+    let root = machine(
+        "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n\
+         cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n",
+        "9:name=systemd:/\n4:memory:/a\n3:cpu,cpuacct:/a\n2:blkio:/gone\n0::/\n",
+        &[
+            ("sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage", "123456789\n"),
+            ("sys/fs/cgroup/cpu,cpuacct/a/cpu.stat", "nr_periods 10\nnr_throttled 4\nthrottled_time 55555\n"),
+            ("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "-1\n"),
+            ("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000\n"),
+            ("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "4096\n"),
+            ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("sys/fs/cgroup/memory/a/memory.stat", "cache 1\nrss 2\ntotal_cache 3\ntotal_rss 4\n"),
+            // The group has another name outside of the container.
+            (
+                "sys/fs/cgroup/blkio/blkio.throttle.io_service_bytes",
+                "8:0 Read 10\n8:0 Write 20\n8:0 Sync 30\n8:0 Total 30\n9:0 Read 1\nTotal 31\n",
+            ),
+        ],
+    );
+    let row = sampled(root.path());
+    assert_eq!(row.group, ("/a".to_string(), 1));
+    let expected = [
+        ("cpu_ns", 123_456_789),
+        ("periods", 10),
+        ("throttled_periods", 4),
+        ("throttled_ns", 55_555),
+        ("memory", 4096),
+        ("anonymous", 4),
+        ("file_cache", 3),
+        ("block_read", 11),
+        ("block_written", 20),
+        ("network_received", 1201),
+        ("network_sent", 342),
+        ("loopback", 5000),
+    ];
+    assert_eq!(values(&row), expected);
+}
+
+/// The kernel's own files: the CPU time of the group of this test grows as it works.
+#[test]
+fn the_group_of_this_process_is_read() {
+    let executors = Executors::new(Path::new("/"), None);
+    let own = Executor { pid: std::process::id(), app: "app-1".into(), id: "0".into() };
+    let Some(before) = executors.sample(&own, 0) else { return skipped!("control groups cannot be read here") };
+    let cpu = |row: &UsageRow| row.sample.values[Usage::Cpu as usize];
+    let Some(start) = cpu(&before) else { return skipped!("control groups do not count CPU time here") };
+    let worked = (0..20_000_000_u64).fold(1, |sum, number| std::hint::black_box(sum ^ number));
+    let after = cpu(&executors.sample(&own, 1).unwrap()).unwrap();
+    assert!(after > start, "{start} {after} {worked}");
+}
+
+#[test]
+fn files_of_samples_are_hostile() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("executors.csv");
+    let root = machine("", "", &[]);
+    let executor = Executor { pid: 41, app: "app-1".into(), id: "7".into() };
+    assert_eq!(Executors::new(root.path(), None).sample(&executor, 1), None, "no hierarchy is mounted");
+    let row = UsageRow {
+        app: "app-1".into(),
+        executor: "7".into(),
+        group: ("/".into(), 2),
+        sample: UsageSample { time_ns: 9, values: [None; Usage::ALL.len()] },
+    };
+    let whole = format!("{}\n{}\n", UsageRow::header(), row.line());
+    let read = |text: &str, app: &str| {
+        fs::write(&file, text).unwrap();
+        let mut rows = Vec::new();
+        read_usage(&file, app, &mut |row| rows.push(row)).map(|()| rows).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(&whole, "app-1_2").unwrap(), [row.clone()], "the second attempt");
+    assert_eq!(read(&format!("{whole}12,app-1,7"), "app-1").unwrap(), [row], "the last line is cut");
+    for (text, app, words) in [
+        (whole.as_str(), "app-2", "It has executors of app-1, and none of app-2."),
+        ("", "app-1", "It has no sample of an executor."),
+        ("a,b\n", "app-1", "Line 1: 2 columns, not 19; the program writes such files with --sample."),
+        (&"x".repeat(9000), "app-1", "Line 1: 1 columns, not 19"),
+    ] {
+        let message = read(text, app).unwrap_err();
+        assert!(message.contains(words), "{message}");
+    }
+}
