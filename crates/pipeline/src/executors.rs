@@ -14,7 +14,7 @@ const FILE_BYTES: u64 = 1 << 20;
 /// Longest line of a file of samples, and most lines.
 const LINE_BYTES: u64 = 4096;
 const LINES: usize = 10_000_000;
-/// Limits of memory from here on are none.
+/// The kernel writes a number like this where memory has no limit.
 const NO_LIMIT: u64 = 1 << 60;
 /// The controllers of version 1 that count.
 const CONTROLLERS: [&str; 4] = ["cpu", "cpuacct", "memory", "blkio"];

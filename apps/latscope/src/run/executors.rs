@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Every so often there is a sample.
+/// The time from sample to sample.
 const EVERY: Duration = Duration::from_secs(1);
 /// How often a signal is looked for.
 const TURN: Duration = Duration::from_millis(50);

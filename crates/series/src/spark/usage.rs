@@ -278,7 +278,7 @@ mod tests {
         let mut written = row(1, 200, 3);
         assert_eq!(UsageRow::header().split(',').count(), written.line().split(',').count());
         written.group.0 = "/a_b".into();
-        assert_eq!(UsageRow::parse(&written.line()), Ok(written.clone()), "a comma in a name is none in the line");
+        assert_eq!(UsageRow::parse(&written.line()), Ok(written.clone()), "commas in names are replaced");
         let line = written.line().replace("200000000", "much");
         assert_eq!(UsageRow::parse(&line), Err("cpu_ns \"much\" is no whole number".into()));
         assert!(UsageRow::parse("1,2").unwrap_err().contains("2 columns, not 19"));
