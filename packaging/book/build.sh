@@ -36,7 +36,7 @@ pages() { # FOLDER: a line of the summary for each page, by its title
     done
     echo "- [Gallery](docs/gallery.md)"
     echo "- [Clusters]()"
-    for page in cluster alerts exports scale; do echo "  - [$(title "$work/pages/docs/$page.md")](docs/$page.md)"; done
+    for page in cluster alerts exports scale spark-memory; do echo "  - [$(title "$work/pages/docs/$page.md")](docs/$page.md)"; done
     echo "- [For developers](ARCHITECTURE.md)"
     echo "  - [Contributing](CONTRIBUTING.md)"
     echo "  - [Changelog](CHANGELOG.md)"

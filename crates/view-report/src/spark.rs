@@ -135,9 +135,22 @@ impl Picture<'_> {
         }
     }
 
-    fn heading(&self, svg: &mut Svg, y: f64, text: &str) -> f64 {
+    /// A heading with names beside a square of their colour to the right, or below it where both have no room; returns where they end.
+    fn heading(&self, svg: &mut Svg, y: f64, text: &str, names: &[(&str, &str)]) -> f64 {
         svg.text(LEFT_PX, y + 14.0, " font-size=\"12\" font-weight=\"bold\"", text);
-        y + 22.0
+        let width: f64 = names.iter().map(|(name, _)| text_width(name, 11.0) + 30.0).sum();
+        // Bold letters are wider.
+        let has_room = 1.15 * text_width(text, 12.0) + width < f64::from(self.width);
+        let y = if has_room { y + 22.0 } else { y + 38.0 };
+        let mut x = LEFT_PX + f64::from(self.width);
+        for (name, ink) in names {
+            x -= text_width(name, 11.0) + 4.0;
+            svg.text(x, y - 8.0, "", name);
+            x -= 14.0;
+            svg.rect(Area { x, y: y - 17.0, width: 10.0, height: 10.0 }, &format!(" fill=\"{ink}\""));
+            x -= 12.0;
+        }
+        y
     }
 
     /// Spans in as few rows as they need, with their number where there is room; returns where they end.
@@ -182,8 +195,8 @@ impl Picture<'_> {
 
     /// Tasks and cores as an exact step function.
     fn active(&self, svg: &mut Svg, y: f64) -> f64 {
-        let y = self.heading(svg, y, "Active tasks");
         let (load, inks) = (&self.analysis.load, &self.page.inks);
+        let y = self.heading(svg, y, "Active tasks", &[("cores", inks.muted), ("tasks", inks.groups[0])]);
         let plot = self.plot(y, (load.tasks.max(load.cores).max(1) as f64) * 1.1);
         plot.ground(svg, &elapsed, &|tasks| format!("{tasks}"));
         let mut lines = [Vec::new(), Vec::new()];
@@ -194,22 +207,23 @@ impl Picture<'_> {
         }
         plot.steps(svg, &lines[0], inks.muted);
         plot.steps(svg, &lines[1], inks.groups[0]);
-        self.legend(svg, plot.area.y - 8.0, &[("cores", inks.muted), ("tasks", inks.groups[0])]);
         plot.area.bottom() + 26.0
     }
 
     /// Where the time of cores went, in cores.
     fn breakdown(&self, svg: &mut Svg, y: f64) -> f64 {
-        let y = self.heading(svg, y, "Time of cores");
+        let inks = &self.page.inks;
+        // Idle cores lie above all.
+        let ink = |layer: usize| if layer < LAYERS.len() { inks.groups[layer] } else { inks.grid };
+        let mut names: Vec<(&str, &str)> = vec![("idle", inks.grid)];
+        names.extend(LAYERS.iter().enumerate().rev().map(|(layer, (name, _))| (*name, ink(layer))));
+        let y = self.heading(svg, y, "Time of cores", &names);
         let columns = (self.width / COLUMN_PX).max(1) as usize;
         let breakdown = self.analysis.tasks.breakdown(&self.analysis.active, columns);
         let width_ns = breakdown.width_ns.max(1) as f64;
         let (stack, most) = stacked(&breakdown);
         let plot = self.plot(y, (most / width_ns).max(1.0) * 1.1);
         plot.ground(svg, &elapsed, &|cores| format!("{cores}"));
-        let inks = &self.page.inks;
-        // Idle cores lie above all.
-        let ink = |layer: usize| if layer < LAYERS.len() { inks.groups[layer] } else { inks.grid };
         let x_of =
             |column: usize| self.x_at(breakdown.start_ns.saturating_add_unsigned(column as u64 * breakdown.width_ns));
         for layer in 0..=LAYERS.len() {
@@ -223,16 +237,14 @@ impl Picture<'_> {
             }
             svg.put(format_args!("<path fill=\"{}\" d=\"{path}z\"/>\n", ink(layer)));
         }
-        let mut names: Vec<(&str, &str)> = vec![("idle", inks.grid)];
-        names.extend(LAYERS.iter().enumerate().rev().map(|(layer, (name, _))| (*name, ink(layer))));
-        self.legend(svg, plot.area.y - 8.0, &names);
         svg.rect(plot.area, &format!(" fill=\"none\" stroke=\"{}\"", inks.frame));
         plot.area.bottom() + 26.0
     }
 
     /// Peaks of the unified pool by stage and executor, against the room that there was.
     fn memory(&self, svg: &mut Svg, y: f64) -> f64 {
-        let y = self.heading(svg, y, "Peaks of the unified pool of an executor by stage");
+        let names = [("room", self.page.inks.alarm), ("used by an executor in a stage", self.page.inks.groups[0])];
+        let y = self.heading(svg, y, "Peaks of the unified pool of an executor by stage", &names);
         let (inks, tasks) = (&self.page.inks, self.analysis.tasks);
         let room = self.analysis.pool.room();
         let peaks: Vec<_> = tasks
@@ -270,24 +282,7 @@ impl Picture<'_> {
             svg.tip(area, format_args!("stage {}, executor {executor}: {}", id.0, format_size(bytes)));
             svg.put(format_args!("</g>\n"));
         }
-        self.legend(
-            svg,
-            plot.area.y - 8.0,
-            &[("room", inks.alarm), ("used by an executor in a stage", inks.groups[0])],
-        );
         plot.area.bottom() + 30.0
-    }
-
-    /// Names beside a square of their colour, to the right.
-    fn legend(&self, svg: &mut Svg, y: f64, names: &[(&str, &str)]) {
-        let mut x = LEFT_PX + f64::from(self.width);
-        for (name, ink) in names {
-            x -= text_width(name, 11.0) + 4.0;
-            svg.text(x, y, "", name);
-            x -= 14.0;
-            svg.rect(Area { x, y: y - 9.0, width: 10.0, height: 10.0 }, &format!(" fill=\"{ink}\""));
-            x -= 12.0;
-        }
     }
 }
 

@@ -84,7 +84,7 @@ pub fn plan(typed: args::Lab) -> Result<Plan, Failure> {
     let Plan::Record(reading, recording) = super::record::plan(record)? else {
         return usage("record does not take what lab spark captures.".into());
     };
-    let measured = filter(&format!("kind = sql and name in ({})", queries.join(", ")), None)?;
+    let measured = filter(&format!("kind = sql and name in ({}) and evt.failed = false", queries.join(", ")), None)?;
     Ok(Plan::SparkLab(Box::new(SparkLab {
         python,
         scale,

@@ -36,7 +36,6 @@ impl Picture<'_> {
             ),
         ];
         for (at, (title, series, label)) in panels.into_iter().enumerate() {
-            y = self.heading(svg, y, title);
             let mut lines: Vec<(Steps, &str)> = Vec::new();
             let mut names: Vec<(String, &str)> = Vec::new();
             for (number, (executor, of)) in usage.iter().enumerate().take(LINES) {
@@ -50,6 +49,8 @@ impl Picture<'_> {
                     most.map(|(name, _)| (format!("kept from running by its quota, executor {name}"), inks.alarm)),
                 );
             }
+            let legend: Vec<(&str, &str)> = names.iter().rev().map(|(name, ink)| (name.as_str(), *ink)).collect();
+            y = self.heading(svg, y, title, &legend);
             let most = lines.iter().flat_map(|(steps, _)| steps).map(|(_, value)| *value).fold(0.0, f64::max);
             let seconds = self.extent_ns.1.abs_diff(self.extent_ns.0) as f64 / 1e9;
             let area = crate::svg::Area { height: HEIGHT_PX, ..self.area(y, HEIGHT_PX) };
@@ -60,8 +61,6 @@ impl Picture<'_> {
                 self.limit(svg, &plot);
             }
             lines.iter().filter(|(steps, _)| !steps.is_empty()).for_each(|(steps, ink)| plot.steps(svg, steps, ink));
-            let legend: Vec<(&str, &str)> = names.iter().rev().map(|(name, ink)| (name.as_str(), *ink)).collect();
-            self.legend(svg, y - 8.0, &legend);
             y = area.bottom() + 26.0;
         }
         y
