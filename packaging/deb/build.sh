@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # Makes the Debian package from a program that is already built: build.sh PROGRAM FOLDER
 # The same program and the same SOURCE_DATE_EPOCH (default: the last commit) give the same bytes.
+# Optional: DEBFULLNAME and DEBEMAIL (the maintainer), DEB_REVISION, DEB_COMPRESSION (xz).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 program=$(realpath "$1")
 mkdir -p "$2"
 out=$(realpath "$2")
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$top" log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$top" log -1 --format=%ct 2>/dev/null || stat -c %Y "$top/CHANGELOG.md")}
 version=$("$program" --version | cut -d' ' -f2)
 # As Ubuntu does: a package of Debian itself would be newer.
 revision=${DEB_REVISION:-0latscope1}
 architecture=$(dpkg --print-architecture)
-maintainer=${DEB_MAINTAINER:-latscope developers <latscope@packages.debian.org>}
+# Whoever makes a package maintains it, by the variables of Debian's own tools.
+maintainer="${DEBFULLNAME:-latscope developers} <${DEBEMAIL:-developers@latscope.invalid}>"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
@@ -72,5 +74,5 @@ END
 (cd "$root" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
 find "$root" -print0 | xargs -0 touch -h -d "@$SOURCE_DATE_EPOCH"
 deb=$out/latscope_$version-${revision}_$architecture.deb
-dpkg-deb --root-owner-group -Zxz --build "$root" "$deb" >/dev/null
+dpkg-deb --root-owner-group -Z"${DEB_COMPRESSION:-xz}" --build "$root" "$deb" >/dev/null
 echo "$deb"

@@ -76,7 +76,8 @@ fn zsh(script: &str) -> String {
             None => text += &format!("{line}\n"),
         }
     }
-    text
+    // With two colons zsh would offer no option behind the first file or filter.
+    text.replace("\n'*::", "\n'*:")
 }
 
 /// A page per command for a folder, or that of the program to be printed.
