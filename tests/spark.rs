@@ -31,6 +31,8 @@ struct Run {
     agrees: Value,
     /// What executors reported, as lines of JSON.
     graphite: String,
+    /// What the control groups of executors counted, a row a second.
+    cgroups: String,
     /// Events as lines of JSON, by how they were read: of the log and over REST while it ran, and over REST when its jobs were done.
     followed: String,
     asked_live: String,
@@ -106,6 +108,8 @@ fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
     let graphite = Background::new(command(LATSCOPE).args(["spark", "--graphite", &address, "-i", "1s", "--json"]));
+    let samples = folder.join("executors.csv");
+    let sampling = Background::new(command(LATSCOPE).args(["spark", "--sample", text(&samples)]));
     let mut job = command("setpriv")
         .args(["--pdeathsig", "TERM", "timeout", "240"])
         .arg(python)
@@ -151,6 +155,8 @@ fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk
         run_by_executor(&by_task(&asked)) == last_by_executor(&graphite.out_so_far(), "run_ns")
     });
     let graphite = graphite.interrupt().success();
+    sampling.interrupt().success();
+    let cgroups = std::fs::read_to_string(&samples).unwrap();
     // Who follows has them too, a turn later.
     let count = asked.lines().count();
     until("all tasks over REST", || asked_live.out_so_far().lines().count() >= count);
@@ -176,7 +182,7 @@ fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk
     let followed = followed.interrupt().success();
     let [log, kernel] = [PathBuf::from(log), kernel].map(|path| std::fs::read(path).unwrap());
     let disks = [0, 1].map(|at: usize| disks[at].name().to_string());
-    Run { log, kernel, disks, said, agrees, graphite, followed, asked_live, asked, stages, tasks }
+    Run { log, kernel, disks, said, agrees, graphite, cgroups, followed, asked_live, asked, stages, tasks }
 }
 
 /// Buckets and percentiles of raw events, stored cells, and the data source: `tests/spark/engine.py`.
@@ -465,4 +471,33 @@ fn a_slow_disk_of_one_executor_is_disk_time_of_its_tasks() {
     let sleeps = waits.iter().find(is_it).unwrap();
     let [python, remainder] = ["python_ns", "remainder_ns"].map(|key| sleeps[key].as_u64().unwrap());
     assert!(python * 2 > remainder, "{sleeps}");
+}
+
+/// Both executors were found, and their groups used at least the CPU time that Spark counts of tasks between two samples.
+#[test]
+fn control_groups_of_executors_are_sampled() {
+    let Some(run) = run() else { return };
+    let (folder, [log, _]) = files(run);
+    let (tasks, samples) = (of_log(run), folder.path().join("executors.csv"));
+    std::fs::write(&samples, &run.cgroups).unwrap();
+    let json = latscope(&["spark", "-r", &log, "--cgroups", text(&samples), "--json"]).success();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let groups = json["cgroups"].as_array().unwrap();
+    let names: Vec<&str> = groups.iter().map(|group| group["executor"].as_str().unwrap()).collect();
+    assert_eq!(names, ["0", "1"]);
+    for group in groups {
+        let samples = group["samples"].as_array().unwrap();
+        let ends = [&samples[0], &samples[samples.len() - 1]];
+        let [from, to] = ends.map(|sample| sample["time_ns"].as_i64().unwrap());
+        let is_inside = |task: &&Value| {
+            let start_ns = task["time_ns"].as_i64().unwrap();
+            task["executor"] == group["executor"]
+                && start_ns >= from
+                && start_ns + task["latency_ns"].as_i64().unwrap() <= to
+        };
+        let of_tasks: u64 = tasks.values().filter(is_inside).filter_map(|task| task["cpu_ns"].as_u64()).sum();
+        let [before, after] = ends.map(|sample| sample["cpu_ns"].as_u64().unwrap());
+        assert!(of_tasks > 0 && after - before >= of_tasks, "{} of {of_tasks}", after - before);
+        assert!(samples.iter().all(|sample| sample["memory"].as_u64() > Some(0)), "{group}");
+    }
 }

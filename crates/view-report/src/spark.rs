@@ -244,7 +244,7 @@ impl Picture<'_> {
     /// Peaks of the unified pool by stage and executor, against the room that there was.
     fn memory(&self, svg: &mut Svg, y: f64) -> f64 {
         let names = [("room", self.page.inks.alarm), ("used by an executor in a stage", self.page.inks.groups[0])];
-        let y = self.heading(svg, y, "Peaks of the unified pool of an executor by stage", &names);
+        let title = "Peaks of the unified pool of an executor by stage";
         let (inks, tasks) = (&self.page.inks, self.analysis.tasks);
         let room = self.analysis.pool.room();
         let peaks: Vec<_> = tasks
@@ -255,6 +255,7 @@ impl Picture<'_> {
                 Some((stage.extent_ns()?, id, executor, peaks.get("OnHeapUnifiedMemory")?))
             })
             .collect();
+        let y = self.heading(svg, y, title, if peaks.is_empty() { &[] } else { &names });
         if peaks.is_empty() {
             let style = format!(" fill=\"{}\"", inks.muted);
             let text =
