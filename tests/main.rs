@@ -57,6 +57,7 @@ mod program;
 mod projection;
 mod push_down;
 mod python_package;
+mod quantities;
 mod report;
 mod round_trip;
 mod scap;

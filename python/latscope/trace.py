@@ -229,10 +229,12 @@ class Trace:
         against: str | None = None,
         columns: str | Iterable[str] | None = None,
         seed: int = 1,
+        quantity: str = "latency",
     ) -> Answer:
-        """Say what the events of a filter have in common that others have not; without one, what is unusual."""
-        check(selection=selection, against=against, seed=seed)
-        return Answer(*self._native.explain(selection, against, None if columns is None else names(columns), seed))
+        """Say what the events of a filter have in common that others have not; without one, what is unusual in a quantity."""
+        check(selection=selection, against=against, seed=seed, quantity=quantity)
+        columns = None if columns is None else names(columns)
+        return Answer(*self._native.explain(selection, against, columns, seed, quantity))
 
     def spark(self, by: str = "stage", top: int = 20) -> Application:
         """Return the report of an application of Spark, as ``latscope spark`` does; ``by`` is stage, job or sql."""
@@ -303,16 +305,17 @@ def compare(
     percentiles: Iterable[float] = (50, 90, 99, 99.9),
     rounds: int = 2000,
     seed: int = 1,
+    quantity: str = "latency",
 ) -> Answer:
     """Compare measurements, as ``latscope compare`` does; the first is the base. A side may have several traces: its turns."""
-    check(rounds=rounds, seed=seed)
+    check(rounds=rounds, seed=seed, quantity=quantity)
     named = sides.items() if isinstance(sides, Mapping) else [(sides, sides)]
     turns = [(name, list(side) if isinstance(side, Iterable) else [side]) for name, side in named]
     if not all(isinstance(name, str) and all(isinstance(trace, Trace) for trace in side) for name, side in turns):
         message = 'A comparison takes traces by name, such as {"old": lat.read("a.lat"), "new": lat.read("b.lat")}.'
         raise UsageError(message)
     native = [(name, [trace._native for trace in traces]) for name, traces in turns]
-    content, text, notes = _native.compare(native, percents(percentiles), rounds, seed)
+    content, text, notes = _native.compare(native, percents(percentiles), rounds, seed, quantity)
     answer = Answer(content, text)
     answer.setdefault("traces", notes)
     return answer

@@ -59,16 +59,17 @@ pub struct Fold {
     completed_only: bool,
 }
 
+/// The quantity of this word.
+pub fn quantity(word: &str) -> PyResult<Quantity> {
+    let unknown =
+        || usage(format!("There is no quantity {word}; it is a field with a duration or a size, such as latency."));
+    Quantity::from_word(word).ok_or_else(unknown)
+}
+
 impl Fold {
     /// The same, checked.
     pub fn folding(&self) -> PyResult<Folding> {
-        let quantity = Quantity::from_word(&self.quantity);
-        let quantity = quantity.ok_or_else(|| {
-            usage(format!(
-                "There is no quantity {}; it is a field with a duration or a size, such as latency.",
-                self.quantity
-            ))
-        })?;
+        let quantity = quantity(&self.quantity)?;
         let weight =
             [Weight::Count, Weight::Time, Weight::Bytes].into_iter().find(|weight| weight.word() == self.weight);
         let weight =

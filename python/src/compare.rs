@@ -18,18 +18,20 @@ pub fn compare(
     percentiles: Vec<f64>,
     rounds: u32,
     seed: u64,
+    quantity: &str,
 ) -> PyResult<(String, String, Vec<String>)> {
     let sides: Vec<(String, Vec<Reading>)> = sides
         .iter()
         .map(|(name, turns)| (name.clone(), turns.iter().map(|turn| turn.get().reading.clone()).collect()))
         .collect();
     let quantiles = percentiles.iter().map(|percentile| percentile / 100.0).collect();
-    let options = CompareOptions { quantiles, rounds, seed, ..CompareOptions::default() };
+    let quantity = crate::arguments::quantity(quantity)?;
+    let options = CompareOptions { quantity, quantiles, rounds, seed, ..CompareOptions::default() };
     let notes = Notes::default();
     let noted = notes.clone();
     let (json, text) = run(py, &notes, move |control: Control| {
         let open = |reading| Pipeline::open(reading, control.clone());
-        let subjects = sides.iter().map(|(name, turns)| Subject::read(name.clone(), turns, open));
+        let subjects = sides.iter().map(|(name, turns)| Subject::read(name.clone(), turns, quantity, open));
         let subjects: Vec<Subject> =
             subjects.collect::<Result<_, latscope_pipeline::Error>>().map_err(|error| raise(&error))?;
         refuse_same(&sides, &subjects)?;
@@ -38,7 +40,7 @@ pub fn compare(
             error => usage(format!("{error}.")),
         })?;
         let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
-        let (unlike, unknown) = unlike(&subjects);
+        let (unlike, unknown) = unlike(&subjects, quantity);
         let waiting: Vec<String> = subjects.iter().filter_map(Subject::waiting_note).collect();
         let table = CompareTable {
             comparison: &comparison,

@@ -147,7 +147,7 @@ impl Trace {
     }
 
     /// What a selection has in common that the others have not, or what is unusual: JSON and text.
-    #[pyo3(signature = (selection, against, columns, seed))]
+    #[pyo3(signature = (selection, against, columns, seed, quantity))]
     fn explain(
         &self,
         py: Python<'_>,
@@ -155,13 +155,15 @@ impl Trace {
         against: Option<&str>,
         columns: Option<Vec<String>>,
         seed: u64,
+        quantity: &str,
     ) -> PyResult<(String, String)> {
+        let quantity = crate::arguments::quantity(quantity)?;
         let (selection, against) = (filter(selection)?, filter(against)?);
         if against.is_some() && selection.is_none() {
             return Err(usage("against needs a selection."));
         }
         let columns = columns.map(|names| fields(&names)).transpose()?.map(FieldSet::from_iter);
-        let question = Question { selection, against, columns, seed };
+        let question = Question { selection, against, columns, seed, quantity };
         let (json, text, contexts) = self.ask(py, false, move |pipeline| explained(&pipeline, &question))?;
         self.notes.note(&contexts);
         Ok((json, text))
@@ -223,11 +225,11 @@ fn text(lines: &[Line]) -> String {
 fn explained(pipeline: &Pipeline, question: &Question) -> Result<(String, String, Vec<Context>), Error> {
     let mut compared = pipeline.compare(question)?;
     let within = pipeline.reading().filter_text();
-    let seed = question.seed;
+    let (seed, quantity) = (question.seed, question.quantity);
     if question.selection.is_none() && pipeline.reading().files.len() != 2 {
         let spots = compared.spots();
         let waits = compared.long_waits();
-        let view = SpotsView { spots: &spots, waits, total: compared.table().total(), within, seed };
+        let view = SpotsView { spots: &spots, waits, total: compared.table().total(), quantity, within, seed };
         let lines = view.lines(&Context::merged(&compared.contexts), WORDING, COLUMNS);
         return Ok((view.json(), text(&lines), compared.contexts.clone()));
     }

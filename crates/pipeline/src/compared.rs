@@ -6,6 +6,7 @@ use crate::{Error, Marked, Pass, Pipeline, Reading};
 use latscope_capture_bpf::usual;
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
+use latscope_series::Quantity;
 use latscope_series::explain::{Attribute, Condition, ExplainOptions, Explanation, Side, Spot, Table, Waiting, Waits};
 use std::ops::ControlFlow;
 
@@ -35,6 +36,8 @@ pub struct Question {
     pub columns: Option<FieldSet>,
     /// Seed of the test for chance.
     pub seed: u64,
+    /// What is looked at beside what events have in common.
+    pub quantity: Quantity,
 }
 
 /// All events of a reading, each on its side.
@@ -68,6 +71,7 @@ impl Pipeline {
         let is_several = self.reading.files.len() > 1 && question.selection.is_some();
         let all = if is_several { all.with(&[Field::Trace]) } else { all };
         let fields = Table::fields(question.columns.unwrap_or(all.union(FieldSet::DERIVED)));
+        let fields = fields.with(&[question.quantity.field()]);
         let filters: Vec<&Filter> = question.selection.iter().chain(&question.against).collect();
         if let Some(live) = &self.reading.live {
             for filter in self.reading.filter.iter().chain(filters.iter().copied()) {
@@ -89,15 +93,24 @@ impl Pipeline {
             });
             ControlFlow::<Error>::Continue(())
         })?;
-        compared.contexts.iter().try_for_each(crate::refuse_averages)?;
-        compared.add_waiting(self, fields)?;
+        // What waits still has a lower bound of its latency, and nothing else.
+        if question.quantity == Quantity::Latency {
+            compared.contexts.iter().try_for_each(crate::refuse_averages)?;
+            compared.add_waiting(self, fields)?;
+        }
         Ok(compared)
     }
 }
 
 impl<'a> Compared<'a> {
     fn new(question: &'a Question) -> Compared<'a> {
-        Compared { question, table: Table::new(), sides: Vec::new(), waiting: Vec::new(), contexts: Vec::new() }
+        Compared {
+            question,
+            table: Table::of(question.quantity),
+            sides: Vec::new(),
+            waiting: Vec::new(),
+            contexts: Vec::new(),
+        }
     }
 
     /// Events that a capture has kept, as far as the filter of the reading lets them through, with the derived fields. Each batch has
@@ -182,7 +195,7 @@ impl<'a> Compared<'a> {
 
     /// What the selection has in common.
     pub fn explained(&mut self) -> Explained {
-        let Question { selection, against, columns, seed } = self.question;
+        let Question { selection, against, columns, seed, .. } = self.question;
         let is_inverted = selection.is_some() && against.is_none() && is_most(&self.sides);
         if is_inverted {
             self.sides.iter_mut().for_each(|side| {
@@ -265,8 +278,7 @@ mod tests {
 
     #[test]
     fn kept_events_have_derived_fields_across_batches() {
-        let question =
-            Question { selection: Some(Filter::parse("lat > 10us").unwrap()), columns: None, against: None, seed: 1 };
+        let question = Question { selection: Some(Filter::parse("lat > 10us").unwrap()), ..Question::default() };
         let batches = [batch(["sda", "sdb"], 0), batch(["sdb", "sda"], 200)];
         let context = Context::new("kept", Clock::unanchored("unknown"));
         let mut compared = Compared::of_kept(&question, &Reading::default(), &context, batches.iter()).unwrap();

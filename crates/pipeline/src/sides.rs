@@ -2,7 +2,9 @@
 //! it is like the others.
 
 use crate::{Error, Folding, Origin, Pipeline, Reading, keep_passing, refuse_averages};
-use latscope_event::{Batch, Context, Field, MISSING_U64, Mask, Unfinished, format_count, format_duration};
+use latscope_event::{
+    Batch, Context, Field, FieldSet, FieldType, MISSING_U64, Mask, Unfinished, format_count, format_duration,
+};
 use latscope_series::compare::{CompareError, CompareOptions, Comparison, Sample, compare};
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use std::collections::BTreeMap;
@@ -11,7 +13,7 @@ use std::ops::ControlFlow;
 /// Intervals that a side is divided into: blocks of neighbours are found among them where events are too many.
 const INTERVALS: u32 = 512;
 /// So many different sizes are distinguished.
-const SIZES: usize = 64;
+pub(crate) const SIZES: usize = 64;
 
 /// One side.
 pub struct Subject {
@@ -25,6 +27,8 @@ pub struct Subject {
     pub kinds: BTreeMap<String, u64>,
     /// Events by size, bytes, as far as the source has them.
     pub sizes: BTreeMap<u64, u64>,
+    /// Events that have a number of bytes, and the sum of these, by field.
+    pub bytes: BTreeMap<Field, (u64, u128)>,
     waiting: Waiting,
 }
 
@@ -55,7 +59,7 @@ fn waiting_of(reading: &Reading, context: &Context) -> Vec<Unfinished> {
 
 /// One turn of a side.
 pub struct Turn {
-    /// Time of start and latency, nanoseconds, ascending; `None` when there are too many, or only histograms.
+    /// Time of start, nanoseconds, and latency, or what else is compared, ascending; `None` when there are too many, or only histograms.
     events: Option<Vec<(i64, u64)>>,
     /// All of it as histograms.
     pub series: HistogramSeries,
@@ -65,23 +69,31 @@ pub struct Turn {
 
 /// Gathers a turn from batches.
 struct Gather {
+    quantity: Quantity,
     builder: SeriesBuilder,
     events: Option<Vec<(i64, u64)>>,
     kinds: BTreeMap<String, u64>,
     sizes: BTreeMap<u64, u64>,
+    bytes: BTreeMap<Field, (u64, u128)>,
 }
 
-impl Default for Gather {
-    fn default() -> Gather {
-        let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Auto(INTERVALS));
-        Gather { builder, events: Some(Vec::new()), kinds: BTreeMap::new(), sizes: BTreeMap::new() }
-    }
+/// The numbers of bytes that an event may have moved.
+fn bytes_fields() -> impl Iterator<Item = Field> {
+    let moved = |field: &Field| field.field_type() == FieldType::Bytes && !FieldSet::DERIVED.contains(*field);
+    Field::ALL.iter().copied().filter(moved).filter(|field| *field != Field::Offset)
 }
 
 impl Gather {
+    fn new(quantity: Quantity) -> Gather {
+        let builder = SeriesBuilder::new(quantity, Weight::Count, Vec::new(), Interval::Auto(INTERVALS));
+        let (kinds, sizes, bytes) = Default::default();
+        Gather { quantity, builder, events: Some(Vec::new()), kinds, sizes, bytes }
+    }
+
     /// The columns that are looked at.
-    fn fields(&self) -> latscope_event::FieldSet {
-        self.builder.fields().with(&[Field::Kind, Field::Size, Field::SampleWeight])
+    fn fields(&self) -> FieldSet {
+        let looked_at = bytes_fields().chain([Field::Kind, Field::SampleWeight, self.quantity.field()]);
+        self.builder.fields().union(looked_at.collect())
     }
 
     /// Adds the events of a batch that the mask lets through; the number is that of the file, before its first batch.
@@ -90,10 +102,24 @@ impl Gather {
             self.builder.start_trace_number(number as u32);
         }
         self.builder.add(batch, mask);
-        let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
-        for row in rows {
+        let rows = || (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
+        for field in bytes_fields() {
+            let Some(values) = batch.u64s(field) else { continue };
+            let known = || rows().map(|row| values[row]).filter(|&value| value != MISSING_U64);
+            let (count, sum) = self.bytes.entry(field).or_default();
+            (*count, *sum) = (*count + known().count() as u64, *sum + known().map(u128::from).sum::<u128>());
+        }
+        let values = match self.quantity {
+            Quantity::Latency => Some(batch.latency()),
+            quantity => batch.u64s(quantity.field()),
+        };
+        for row in rows() {
             if let Some(events) = &mut self.events {
-                events.push((batch.time()[row], batch.latency()[row]));
+                // An event without the quantity is none of it.
+                let value = values.map_or(MISSING_U64, |values| values[row]);
+                if value != MISSING_U64 {
+                    events.push((batch.time()[row], value));
+                }
             }
             if let Some(kind) = batch.text(Field::Kind, row) {
                 match self.kinds.get_mut(kind) {
@@ -123,6 +149,7 @@ impl Gather {
         self.events = events.filter(|events| events.len() <= Sample::EVENTS);
         add_counts(&mut self.kinds, &other.kinds, usize::MAX);
         add_counts(&mut self.sizes, &other.sizes, SIZES);
+        add_sums(&mut self.bytes, &other.bytes);
     }
 
     /// The turn.
@@ -133,6 +160,14 @@ impl Gather {
             events.sort_unstable();
         }
         Turn { events, series: self.builder.finish(), waiting: 0 }
+    }
+}
+
+/// Adds events and their bytes by field.
+fn add_sums(sums: &mut BTreeMap<Field, (u64, u128)>, more: &BTreeMap<Field, (u64, u128)>) {
+    for (field, &(count, sum)) in more {
+        let known = sums.entry(*field).or_default();
+        *known = (known.0 + count, known.1 + sum);
     }
 }
 
@@ -154,7 +189,7 @@ impl Turn {
         }
     }
 
-    /// Whether the requests are those of another run, each with its time and latency. Runs of a single latency, as very coarse clocks
+    /// Whether the requests are those of another run, each with its time and value. Runs of a single latency, as very coarse clocks
     /// show them, may be equal without being one.
     pub fn repeats(&self, other: &Turn) -> bool {
         let totals = *self.series.total(None).totals();
@@ -178,43 +213,50 @@ impl Turn {
 }
 
 impl Subject {
-    /// Reads a side from files, turn by turn; `open` makes the pipeline of each.
+    /// Reads this quantity of a side from files, turn by turn; `open` makes the pipeline of each.
     ///
     /// # Errors
     /// Those of `open`, and when a file cannot be read or holds averages.
     pub fn read<E: From<Error>>(
         name: String,
         turns: &[Reading],
+        quantity: Quantity,
         open: impl Fn(Reading) -> Result<Pipeline, E>,
     ) -> Result<Subject, E> {
-        let (kinds, sizes, waiting) = (BTreeMap::new(), BTreeMap::new(), Waiting::default());
-        let mut side = Subject { name, turns: Vec::new(), contexts: Vec::new(), kinds, sizes, waiting };
-        turns.iter().try_for_each(|reading| Ok::<_, E>(side.read_turn(&open(reading.clone())?)?))?;
+        let (kinds, sizes, bytes, waiting) = Default::default();
+        let mut side = Subject { name, turns: Vec::new(), contexts: Vec::new(), kinds, sizes, bytes, waiting };
+        turns.iter().try_for_each(|reading| Ok::<_, E>(side.read_turn(&open(reading.clone())?, quantity)?))?;
         Ok(side)
     }
 
-    fn read_turn(&mut self, pipeline: &Pipeline) -> Result<(), Error> {
+    fn read_turn(&mut self, pipeline: &Pipeline, quantity: Quantity) -> Result<(), Error> {
         let reading = pipeline.reading();
-        let folding = Folding::of_latencies(None);
+        let folding = Folding { quantity, ..Folding::of_latencies(None) };
+        // What had not completed has a lower bound of its latency, and of nothing else.
+        let is_latency = quantity == Quantity::Latency;
         if pipeline.origin(&folding)? == Origin::Stored {
             let (series, contexts) = pipeline.series(&folding, INTERVALS)?;
-            contexts.iter().for_each(|context| self.waiting.add(&waiting_of(reading, context), true));
+            let waiting = contexts.iter().filter(|_| is_latency).map(|context| waiting_of(reading, context));
+            waiting.for_each(|waiting| self.waiting.add(&waiting, true));
             self.contexts.extend(contexts);
             self.turns.push(Turn { events: None, series, waiting: 0 });
             return Ok(());
         }
         let add = |gather: &mut Gather, starts, context: &Context, batch: &Batch, mask: Option<&Mask>| {
             gather.add(starts, batch, mask);
-            refuse_averages(context).map_or_else(ControlFlow::Break, ControlFlow::Continue)
+            let refused = if is_latency { refuse_averages(context) } else { Ok(()) };
+            refused.map_or_else(ControlFlow::Break, ControlFlow::Continue)
         };
-        let fields = Gather::default().fields();
-        let (mut gather, contexts) = pipeline.fold::<_, Error>(fields, &Gather::default, add, Gather::merge)?;
+        let new = || Gather::new(quantity);
+        let fields = new().fields();
+        let (mut gather, contexts) = pipeline.fold::<_, Error>(fields, &new, add, Gather::merge)?;
         add_counts(&mut self.kinds, &gather.kinds, usize::MAX);
         add_counts(&mut self.sizes, &gather.sizes, SIZES);
+        add_sums(&mut self.bytes, &gather.bytes);
         // What hangs counts with its age, a lower bound of its latency: a side must not look fast because its slowest
         // requests never completed.
         let mut hanging = 0;
-        for (number, context) in contexts.iter().enumerate() {
+        for (number, context) in contexts.iter().enumerate().filter(|_| is_latency) {
             let waiting = waiting_of(reading, context);
             self.waiting.add(&waiting, false);
             if !waiting.is_empty() {

@@ -1,13 +1,19 @@
 //! In what sides differ beside their latency: nobody shall compare unlike things without knowing.
 
+use crate::sides::SIZES;
 use crate::{Subject, Turn};
-use latscope_event::{Anomaly, Context, Severity, format_count, format_duration, format_size};
+use latscope_event::{Anomaly, Context, Field, Severity, format_count, format_duration, format_size};
+use latscope_series::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Shares of kinds and sizes may differ by so much.
 const SHARE: f64 = 0.05;
 /// Distances between requests may differ by this part.
 const DISTANCE: f64 = 0.1;
+/// Bytes per request may differ by this part.
+const BYTES: f64 = 1.0 / 3.0;
+/// Fewer bytes per request make no difference.
+const FEW_BYTES: f64 = 4096.0;
 /// What each run has of its own and says nothing about how it was measured.
 const OWN: [&str; 16] = [
     "clock_offset_start_ns",
@@ -32,7 +38,7 @@ const OWN: [&str; 16] = [
 const FIRST: [&str; 4] = ["interval", "size", "cache", "scheduling"];
 
 /// Sentences without an end: `interval between requests: 10ms (gp2), 100ms (gp3)`; and what only some of the sides give, in one.
-pub fn unlike(subjects: &[Subject]) -> (Vec<String>, Option<String>) {
+pub fn unlike(subjects: &[Subject], quantity: Quantity) -> (Vec<String>, Option<String>) {
     let contexts: Vec<Context> = subjects.iter().map(|subject| Context::merged(&subject.contexts)).collect();
     let (mut unlike, mut unknown) = (Vec::new(), Vec::new());
     let mut differs = |what: &str, texts: Vec<Option<String>>| {
@@ -106,9 +112,30 @@ pub fn unlike(subjects: &[Subject]) -> (Vec<String>, Option<String>) {
     if spans.len() == subjects.len() && spans.windows(2).any(apart) {
         unlike.push("measured one after the other: changes in between appear as differences".into());
     }
+    unlike.extend(bytes(subjects, quantity));
     let unknown =
         (!unknown.is_empty()).then(|| format!("unknown for some sides, so possibly different: {}", unknown.join(", ")));
     (unlike, unknown)
+}
+
+/// The numbers of bytes of which requests of the sides have unlike many: 20 times the input in the same time is no equal work.
+fn bytes(subjects: &[Subject], compared: Quantity) -> Vec<String> {
+    let fields: BTreeSet<Field> = subjects.iter().flat_map(|subject| subject.bytes.keys().copied()).collect();
+    // A few sizes were compared by their shares.
+    let reported = |&field: &Field| field != Field::Size || subjects.iter().any(|subject| subject.sizes.len() >= SIZES);
+    let unlike = fields.into_iter().filter(|&field| field != compared.field()).filter(reported).filter_map(|field| {
+        let mean = |subject: &Subject| {
+            let &(count, sum) = subject.bytes.get(&field)?;
+            (count > 0).then(|| sum as f64 / count as f64)
+        };
+        let means: Vec<f64> = subjects.iter().map(mean).collect::<Option<_>>()?;
+        let shown =
+            means.iter().zip(subjects).map(|(mean, of)| format!("{} ({})", format_size(mean.round() as u64), of.name));
+        let name = field.name();
+        (spread(means.iter().copied()) > BYTES && means.iter().any(|&mean| mean >= FEW_BYTES))
+            .then(|| format!("{name} per request: {}; -y {name} compares it", shown.collect::<Vec<_>>().join(", ")))
+    });
+    unlike.collect()
 }
 
 /// By which part of the largest the smallest is smaller.

@@ -69,7 +69,7 @@ pub use usage::{Usage, UsageOverTime, Used};
 pub use waiting::{Raised, Waiter, Waiting};
 pub use watch::{Exceeded, GroupInterval, Judging, Watch};
 
-use latscope_event::{Field, FieldType};
+use latscope_event::{Field, FieldType, format_duration, format_size};
 use latscope_histogram::{Grid, Histogram, Sparse, Totals};
 use std::collections::BTreeMap;
 
@@ -110,6 +110,21 @@ impl Quantity {
     /// Whether values are bytes; else they are nanoseconds.
     pub fn is_bytes(self) -> bool {
         self.field().field_type() == FieldType::Bytes
+    }
+
+    /// A value for the eye: a duration, or a size.
+    pub fn shown(self, value: u64) -> String {
+        if self.is_bytes() { format_size(value) } else { format_duration(value) }
+    }
+
+    /// What is compared of a side, and how a larger and a smaller value of it are called: a trace is slower, its GC time is higher.
+    pub fn comparatives(self) -> (&'static str, &'static str) {
+        if self == Quantity::Latency { ("slower", "faster") } else { ("higher", "lower") }
+    }
+
+    /// What the names of its values end in: `_ns` or `_bytes`.
+    pub fn suffix(self) -> &'static str {
+        if self.is_bytes() { "_bytes" } else { "_ns" }
     }
 
     /// The word for options and titles.

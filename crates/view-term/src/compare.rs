@@ -4,7 +4,8 @@ mod gate;
 
 use crate::table::csv_line;
 use crate::{Align, Line, Table, cell};
-use latscope_event::{escape_json, format_count, format_duration};
+use latscope_event::{escape_json, format_count};
+use latscope_series::Quantity;
 use latscope_series::compare::{Comparison, Difference, Measure, Pair, Side, Turn, relative, signed};
 
 /// A comparison with what its readers have to know.
@@ -22,8 +23,8 @@ pub struct CompareTable<'a> {
     pub notes: &'a [String],
 }
 
-fn ns(value: f64) -> String {
-    format_duration(value.max(0.0).round() as u64)
+fn shown(quantity: Quantity, value: f64) -> String {
+    quantity.shown(value.max(0.0).round() as u64)
 }
 
 impl CompareTable<'_> {
@@ -65,6 +66,14 @@ impl CompareTable<'_> {
         self.notes.iter().cloned().chain(self.comparison.notes(self.names)).collect()
     }
 
+    fn quantity(&self) -> Quantity {
+        self.comparison.options.quantity
+    }
+
+    fn shown(&self, value: f64) -> String {
+        shown(self.quantity(), value)
+    }
+
     fn name(&self, side: usize) -> &str {
         self.names.get(side).map_or("?", String::as_str)
     }
@@ -87,11 +96,11 @@ impl CompareTable<'_> {
             table.push([title.to_string()].into_iter().chain(texts).collect());
         };
         plain("count", sides.map(|side| format_count(side.count)));
-        plain("min", sides.map(|side| ns(side.min as f64)));
-        plain("max", sides.map(|side| ns(side.max as f64)));
-        plain("sd", sides.map(|side| ns(side.deviation)));
+        plain("min", sides.map(|side| self.shown(side.min as f64)));
+        plain("max", sides.map(|side| self.shown(side.max as f64)));
+        plain("sd", sides.map(|side| self.shown(side.deviation)));
         for row in &pair.differences {
-            table.push(texts(row).to_vec());
+            table.push(texts(self.quantity(), row).to_vec());
         }
         table
     }
@@ -109,15 +118,15 @@ impl CompareTable<'_> {
     fn numbers_of(&self, side: usize) -> Vec<(String, String)> {
         let Some(side) = self.comparison.sides.get(side) else { return Vec::new() };
         let quantiles = self.comparison.options.quantiles.iter().zip(&side.quantiles);
-        let quantiles = quantiles.map(|(&at, &value)| (Measure::Quantile(at).key(), ns(value)));
+        let quantiles = quantiles.map(|(&at, &value)| (Measure::Quantile(at).key(), self.shown(value)));
         let first = [
             ("count", format_count(side.count)),
-            ("min", ns(side.min as f64)),
-            ("max", ns(side.max as f64)),
-            ("sd", ns(side.deviation)),
+            ("min", self.shown(side.min as f64)),
+            ("max", self.shown(side.max as f64)),
+            ("sd", self.shown(side.deviation)),
         ];
         let first = first.map(|(title, text)| (title.to_string(), text));
-        first.into_iter().chain(quantiles).chain([("mean".to_string(), ns(side.mean))]).collect()
+        first.into_iter().chain(quantiles).chain([("mean".to_string(), self.shown(side.mean))]).collect()
     }
 
     /// The value of each turn of each side, a row for each measure.
@@ -132,14 +141,14 @@ impl CompareTable<'_> {
         put("count".into(), &|turn| format_count(turn.count));
         let quantiles = self.comparison.options.quantiles.iter().map(|&quantile| Measure::Quantile(quantile));
         for measure in quantiles.chain([Measure::Mean]) {
-            put(measure.key(), &|turn| ns(turn.value(measure)));
+            put(measure.key(), &|turn| self.shown(turn.value(measure)));
         }
         table
     }
 
-    /// Names and numbers of a row: nanoseconds, or a part of one for the chance.
-    fn numbers(row: &Difference) -> Vec<(String, Option<f64>)> {
-        let unit = if row.measure == Measure::Chance { "" } else { "_ns" };
+    /// Names and numbers of a row: nanoseconds or bytes, or a part of one for the chance.
+    fn numbers(&self, row: &Difference) -> Vec<(String, Option<f64>)> {
+        let unit = if row.measure == Measure::Chance { "" } else { self.quantity().suffix() };
         let (low, high) = row.interval.unzip();
         let (joint_low, joint_high) = row.joint.unzip();
         [
@@ -175,10 +184,12 @@ impl CompareTable<'_> {
             for row in &pair.differences {
                 let key = row.measure.key();
                 let numbers =
-                    Self::numbers(row).into_iter().map(|(_, value)| value.map_or(String::new(), |v| v.to_string()));
+                    self.numbers(row).into_iter().map(|(_, value)| value.map_or(String::new(), |v| v.to_string()));
                 let numbers: Vec<String> = numbers.collect();
                 let head = [self.name(pair.other), self.name(0), &key].into_iter();
-                text += &csv_line(head.chain(numbers.iter().map(String::as_str)).chain([row.finding.word()]));
+                text += &csv_line(
+                    head.chain(numbers.iter().map(String::as_str)).chain([row.finding.word(self.quantity())]),
+                );
             }
         }
         text
@@ -189,28 +200,31 @@ impl CompareTable<'_> {
         object.insert("count".into(), turn.count.into());
         for &quantile in &self.comparison.options.quantiles {
             let measure = Measure::Quantile(quantile);
-            object.insert(format!("{}_ns", measure.key().replace('.', "_")), turn.value(measure).into());
+            object.insert(
+                format!("{}{}", measure.key().replace('.', "_"), self.quantity().suffix()),
+                turn.value(measure).into(),
+            );
         }
-        object.insert("mean_ns".into(), turn.value(Measure::Mean).into());
+        object.insert(format!("mean{}", self.quantity().suffix()), turn.value(Measure::Mean).into());
         object.into()
     }
 
     /// An object: `sides`, `differences`, `verdicts`, `unlike`, `notes`; base units.
     pub fn json(&self) -> String {
         use serde_json::{Map, Value, json};
-        let options = &self.comparison.options;
+        let (options, unit) = (&self.comparison.options, self.quantity().suffix());
         let sides = self.comparison.sides.iter().enumerate().map(|(at, side)| {
             let mut object = Map::new();
             let mut put = |key: &str, value: Value| object.insert(key.into(), value);
             put("name", self.name(at).into());
             put("count", side.count.into());
-            put("min_ns", side.min.into());
-            put("mean_ns", side.mean.into());
-            put("sd_ns", side.deviation.into());
+            put(&format!("min{unit}"), side.min.into());
+            put(&format!("mean{unit}"), side.mean.into());
+            put(&format!("sd{unit}"), side.deviation.into());
             for (&quantile, &value) in options.quantiles.iter().zip(&side.quantiles) {
-                put(&format!("{}_ns", Measure::Quantile(quantile).key().replace('.', "_")), value.into());
+                put(&format!("{}{unit}", Measure::Quantile(quantile).key().replace('.', "_")), value.into());
             }
-            put("max_ns", side.max.into());
+            put(&format!("max{unit}"), side.max.into());
             put("independent", side.independent.into());
             if self.comparison.has_turns() {
                 put("turns", side.turns.iter().map(|turn| self.turn_json(turn)).collect::<Vec<_>>().into());
@@ -223,11 +237,12 @@ impl CompareTable<'_> {
             object.insert("other_side".into(), self.name(pair.other).into());
             object.insert("base_side".into(), self.name(0).into());
             object.insert("measure".into(), row.measure.key().into());
-            Self::numbers(row).into_iter().for_each(|(key, value)| drop(object.insert(key, value.into())));
-            object.insert("finding".into(), row.finding.word().into());
+            self.numbers(row).into_iter().for_each(|(key, value)| drop(object.insert(key, value.into())));
+            object.insert("finding".into(), row.finding.word(self.quantity()).into());
             Value::Object(object)
         });
         let all = json!({
+            "quantity": self.quantity().word(),
             "sides": sides.collect::<Vec<_>>(),
             "differences": rows.collect::<Vec<_>>(),
             "verdicts": self.verdicts(),
@@ -245,13 +260,21 @@ impl CompareTable<'_> {
 }
 
 /// The cells of a row.
-fn texts(row: &Difference) -> [String; 7] {
+fn texts(quantity: Quantity, row: &Difference) -> [String; 7] {
     let chance = row.measure == Measure::Chance;
     let percent = |value: f64| format!("{:.1}%", 100.0 * value);
-    let value = |value: f64| if chance { percent(value) } else { ns(value) };
-    let change = |value: f64| if chance { format!("{:+.1}%", 100.0 * value) } else { signed(value) };
+    let value = |value: f64| if chance { percent(value) } else { shown(quantity, value) };
+    let change = |value: f64| if chance { format!("{:+.1}%", 100.0 * value) } else { signed(quantity, value) };
     let part = relative(row.base, row.other, 1).filter(|_| !chance).unwrap_or_default();
     let interval = row.interval.map_or("-".into(), |(low, high)| format!("[{}, {}]", change(low), change(high)));
-    let title = if chance { "slower than base".into() } else { row.measure.key() };
-    [title, value(row.base), value(row.other), change(row.difference()), part, interval, row.finding.word().into()]
+    let title = if chance { format!("{} than base", quantity.comparatives().0) } else { row.measure.key() };
+    [
+        title,
+        value(row.base),
+        value(row.other),
+        change(row.difference()),
+        part,
+        interval,
+        row.finding.word(quantity).into(),
+    ]
 }

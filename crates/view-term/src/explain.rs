@@ -10,6 +10,7 @@ use crate::cell::wrap;
 use crate::table::{Align, Table};
 use crate::{Line, caption};
 use latscope_event::{Context, Field, FieldSet, FieldType, Wording, format_count, format_duration, format_size};
+use latscope_series::Quantity;
 use latscope_series::explain::{
     Attribute, AttributeReport, Condition, Counts, Explanation, Finding, Part, Waits, filter_of,
 };
@@ -42,7 +43,7 @@ pub struct ExplanationView<'a> {
 impl ExplanationView<'_> {
     /// The whole as text, for a terminal of so many columns.
     pub fn lines(&self, context: &Context, wording: Wording, columns: usize) -> Vec<Line> {
-        let what = total_words(&self.explanation.total);
+        let what = total_words(self.explanation.quantity, &self.explanation.total);
         let mut lines = caption::head(&what, context, &self.within, columns);
         lines.extend(self.body(columns));
         lines.extend(caption::foot(context, wording, columns));
@@ -51,12 +52,13 @@ impl ExplanationView<'_> {
 
     /// Selection, findings and attributes, without what the trace says of itself.
     pub fn body(&self, columns: usize) -> Vec<Line> {
-        let Explanation { total, selection, baseline, .. } = self.explanation;
+        let Explanation { quantity, total, selection, baseline, .. } = self.explanation;
+        let all = sum_words(*quantity);
         let side = |name: &str, part: &Part, words: &str| {
             let events = share(part.events as f64, total.events as f64);
             let time = share(part.waiting_ns as f64, total.waiting_ns as f64);
             let count = caption::events(part.events);
-            wrap(&format!("{name}: {count} ({events}), {time} of all waiting time: {words}"), columns)
+            wrap(&format!("{name}: {count} ({events}), {time} of all {all}: {words}"), columns)
         };
         let mut lines = side("selection", selection, &self.selection);
         if let Some(waits) = &self.waits {
@@ -126,7 +128,8 @@ impl ExplanationView<'_> {
         let row = |name: &str, part: f64, rest: String| {
             Line::new(&format!("   {name}  {:BAR$}  {:>6}  {rest}", bar(part), percent(part)))
         };
-        let slow = format!("{} events, {time} of all waiting time", format_count(selected));
+        let all = sum_words(self.explanation.quantity);
+        let slow = format!("{} events, {time} of all {all}", format_count(selected));
         lines.push(row("selection", here, slow));
         lines.push(row("baseline ", there, format!("{} events", format_count(others))));
         let same: Vec<String> = finding.same.iter().take(SAME).map(|conditions| words(conditions)).collect();
@@ -238,14 +241,25 @@ fn medians(one: &AttributeReport) -> String {
     }
 }
 
-fn waiting(ns: u128) -> String {
+/// A sum of the quantity for the eye.
+fn sum(quantity: Quantity, value: u128) -> String {
     const DAY_NS: u128 = 86_400_000_000_000;
-    u64::try_from(ns).map_or_else(|_| format!("{}d", ns / DAY_NS), format_duration)
+    match u64::try_from(value) {
+        Ok(value) => quantity.shown(value),
+        Err(_) if quantity.is_bytes() => format!("{}TiB", value >> 40),
+        Err(_) => format!("{}d", value / DAY_NS),
+    }
 }
 
-/// All events and what they waited.
-fn total_words(total: &Part) -> String {
-    format!("{}, {} of waiting", caption::events(total.events), waiting(total.waiting_ns))
+/// What shares are parts of.
+fn sum_words(quantity: Quantity) -> &'static str {
+    if quantity == Quantity::Latency { "waiting time" } else { quantity.word() }
+}
+
+/// All events and what they waited, or their sum of another quantity.
+fn total_words(quantity: Quantity, total: &Part) -> String {
+    let what = if quantity == Quantity::Latency { "waiting" } else { quantity.word() };
+    format!("{}, {} of {what}", caption::events(total.events), sum(quantity, total.waiting_ns))
 }
 
 /// Requests that wait, in a sentence without its end.

@@ -1,5 +1,6 @@
-use super::{Files, Look, Table};
+use super::{Files, Look, Table, quantity};
 use clap::Args;
+use latscope_series::Quantity;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -45,6 +46,11 @@ pub struct Compare {
     /// The group with the most events comes first; at most eight groups.
     #[arg(long, value_name = "FIELD", conflicts_with_all = ["group", "names"])]
     pub by: Option<String>,
+    /// Which quantity to compare: latency, size, offset, queue, service or lag
+    ///
+    /// Or any field that is a duration or a size, such as run, gc or spilled.
+    #[arg(short = 'y', long = "y", value_name = "QUANTITY", value_parser = quantity, default_value = "latency")]
+    pub quantity: Quantity,
     /// Percentiles, separated by commas
     #[arg(long = "p", value_name = "LIST", default_value = "50,90,99,99.9")]
     pub percentiles: String,

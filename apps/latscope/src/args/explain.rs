@@ -1,5 +1,6 @@
-use super::Input;
+use super::{Input, quantity};
 use clap::Args;
+use latscope_series::Quantity;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -10,6 +11,7 @@ Examples:
   latscope explain -r perf.data 'lat > 1ms' --against 'kind = read'
   latscope explain -r perf.data --filter 'kind = write' 'lat > 1ms'
   latscope explain -r yesterday.lat -r today.lat     # what changed?
+  latscope explain -r app-20261121011349-0000 -y gc  # Spark: where was much GC?
   latscope explain -s block --for 10s                # live: why is it slow now?";
 
 /// Find what slow requests have in common
@@ -33,6 +35,11 @@ pub struct Explain {
     /// Test only these fields [default: all that the trace has]
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub columns: Vec<String>,
+    /// Which quantity to look at: latency, size, offset, queue, service or lag
+    ///
+    /// Or any field that is a duration or a size, such as run, gc or spilled.
+    #[arg(short = 'y', long = "y", value_name = "QUANTITY", value_parser = quantity, default_value = "latency")]
+    pub quantity: Quantity,
     /// Seed of the test for chance; equal seeds reproduce results
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -59,7 +59,7 @@ pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
     let sides =
         sides.into_iter().map(|(name, paths, own)| (name, paths, own.or_else(|| typed.filter.first().cloned())));
     let sides = sides.map(turns).collect::<Result<_, _>>()?;
-    let limit = typed.fail_if.as_deref().map(Limit::parse).transpose();
+    let limit = typed.fail_if.as_deref().map(|text| Limit::parse(text, typed.quantity)).transpose();
     let limit = limit.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
     let mut quantiles: Vec<f64> = percentile_list("--p", &typed.percentiles)?.iter().map(|p| p / 100.0).collect();
     // A limit on a percentile that nobody looks at could never be exceeded.
@@ -74,7 +74,13 @@ pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
     Ok(Plan::Compare(Compare {
         sides,
         by,
-        options: CompareOptions { quantiles, rounds: typed.rounds, seed: typed.seed, ..CompareOptions::default() },
+        options: CompareOptions {
+            quantity: typed.quantity,
+            quantiles,
+            rounds: typed.rounds,
+            seed: typed.seed,
+            ..CompareOptions::default()
+        },
         limit,
         shape: shape(typed.table, &typed.output),
         markdown: typed.markdown || is_markdown(&typed.output),

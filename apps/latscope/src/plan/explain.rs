@@ -29,7 +29,7 @@ pub fn plan(typed: args::Explain, selection: Option<Filter>) -> Result<Explain, 
     let table = args::Table { csv: false, json: typed.json };
     let columns = columns.map(FieldSet::from_iter);
     Ok(Explain {
-        question: Question { selection, against, columns, seed: typed.seed },
+        question: Question { selection, against, columns, seed: typed.seed, quantity: typed.quantity },
         shape: shape(table, &typed.output),
         output: typed.output,
     })

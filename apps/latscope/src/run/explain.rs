@@ -6,7 +6,7 @@ use crate::notes::WORDING;
 use crate::plan::{Explain as Plan, Shape};
 use latscope_event::{Context, Field};
 use latscope_filter::Filter;
-use latscope_pipeline::{Compared, Explained, Pipeline};
+use latscope_pipeline::{Compared, Explained, Pipeline, Question};
 use latscope_series::explain::{Attribute, Condition};
 use latscope_view_term::{ExplanationView, SpotsView};
 
@@ -24,7 +24,8 @@ fn explain_spots(pipeline: &Pipeline, plan: &Plan, mut compared: Compared) -> Re
     let spots = compared.spots();
     let within = pipeline.reading().filter.as_ref().map(ToString::to_string).unwrap_or_default();
     let waits = compared.long_waits();
-    let view = SpotsView { spots: &spots, waits, total: compared.table().total(), within, seed: plan.question.seed };
+    let Question { seed, quantity, .. } = plan.question;
+    let view = SpotsView { spots: &spots, waits, total: compared.table().total(), quantity, within, seed };
     if plan.shape == Shape::Json {
         return print_json(plan, &compared.contexts, &view.json());
     }

@@ -128,8 +128,14 @@ impl App {
     /// The panel of the shown spot.
     pub fn spot_lines(&self, columns: usize) -> Vec<Line> {
         let Some(found) = &self.spots.found else { return Vec::new() };
-        let view =
-            SpotsView { spots: &found.spots, total: found.total, within: String::new(), waits: None, seed: SEED };
+        let view = SpotsView {
+            spots: &found.spots,
+            total: found.total,
+            within: String::new(),
+            waits: None,
+            quantity: Quantity::Latency,
+            seed: SEED,
+        };
         let lines =
             found.spots.get(self.spots.at).map(|spot| view.spot(self.spots.at + 1, spot, &found.context, columns));
         // The filter is to be copied, so the view leaves it in one piece.

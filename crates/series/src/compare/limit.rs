@@ -2,11 +2,12 @@
 
 use super::verdict::signed;
 use super::{Difference, Finding, Measure, Pair};
-use latscope_event::parse_duration;
+use crate::Quantity;
+use latscope_event::{parse_duration, parse_size};
 
-/// How much slower is too slow: `p99 > 10%`, `p50 > 1ms or (mean > 5% and p90 > 5%)`; `slower by` may stand for `>`.
+/// How much slower is too slow: `p99 > 10%`, `p50 > 1ms or (mean > 5% and p90 > 5%)`; `slower by` or `higher by` may stand for `>`.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Limit(Rule);
+pub struct Limit(Rule, Quantity);
 
 /// Whether a pair exceeds a limit. The order is that of `or`, which takes the largest; `and` takes the smallest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -31,22 +32,22 @@ struct Bound {
     text: String,
     /// `None` is the mean.
     quantile: Option<f64>,
-    /// Part of the base, or nanoseconds.
+    /// Part of the base, or in the unit of the quantity.
     relative: bool,
     value: f64,
 }
 
 impl Limit {
-    /// Reads a limit: percentiles or the mean, `>`, a duration or a percentage; joined by `and`, `or` and parentheses, of which
+    /// Reads a limit: percentiles or the mean, `>`, a duration (of bytes a size) or a percentage; joined by `and`, `or` and parentheses, of which
     /// `and` binds tighter.
     ///
     /// # Errors
     /// A sentence about the part that does not fit.
-    pub fn parse(text: &str) -> Result<Limit, String> {
+    pub fn parse(text: &str, quantity: Quantity) -> Result<Limit, String> {
         let mut words = words(text).into_iter().peekable();
-        let rule = any(&mut words)?;
+        let rule = any(&mut words, quantity)?;
         match words.next() {
-            None => Ok(Limit(rule)),
+            None => Ok(Limit(rule, quantity)),
             Some(word) => Err(format!("unexpected \"{word}\" in \"{text}\"")),
         }
     }
@@ -72,7 +73,9 @@ impl Limit {
         let bounds = self.0.bounds().into_iter().filter(|bound| bound.judge(pair) == Judgement::Unknown);
         let interval = |bound: &Bound| match bound.row(pair).and_then(|row| row.interval) {
             None => format!("{} (no interval)", bound.text),
-            Some((low, high)) => format!("{} (between {} and {})", bound.text, signed(low), signed(high)),
+            Some((low, high)) => {
+                format!("{} (between {} and {})", bound.text, signed(self.1, low), signed(self.1, high))
+            }
         };
         bounds.map(interval).collect()
     }
@@ -96,29 +99,29 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-fn any(words: &mut Words) -> Result<Rule, String> {
-    let mut rules = vec![all(words)?];
+fn any(words: &mut Words, of: Quantity) -> Result<Rule, String> {
+    let mut rules = vec![all(words, of)?];
     while words.next_if(|word| word == "or").is_some() {
-        rules.push(all(words)?);
+        rules.push(all(words, of)?);
     }
     Ok(if rules.len() == 1 { rules.remove(0) } else { Rule::Any(rules) })
 }
 
-fn all(words: &mut Words) -> Result<Rule, String> {
-    let mut rules = vec![one(words)?];
+fn all(words: &mut Words, of: Quantity) -> Result<Rule, String> {
+    let mut rules = vec![one(words, of)?];
     while words.next_if(|word| word == "and").is_some() {
-        rules.push(one(words)?);
+        rules.push(one(words, of)?);
     }
     Ok(if rules.len() == 1 { rules.remove(0) } else { Rule::All(rules) })
 }
 
-fn one(words: &mut Words) -> Result<Rule, String> {
+fn one(words: &mut Words, of: Quantity) -> Result<Rule, String> {
     match words.next().unwrap_or_default().as_str() {
         "(" => {
-            let rule = any(words)?;
+            let rule = any(words, of)?;
             words.next_if(|word| word == ")").map(|_| rule).ok_or_else(|| "a parenthesis is not closed".to_string())
         }
-        text => Bound::parse(text).map(Rule::Bound),
+        text => Bound::parse(text, of).map(Rule::Bound),
     }
 }
 
@@ -157,12 +160,14 @@ impl Bound {
         }
     }
 
-    fn parse(text: &str) -> Result<Bound, String> {
+    fn parse(text: &str, quantity: Quantity) -> Result<Bound, String> {
+        let (bound, unit) = if quantity.is_bytes() { ("1MiB", "KiB") } else { ("1ms", "us") };
         let text = text.trim();
         let (name, value) = text
             .split_once('>')
             .or_else(|| text.split_once("slower by"))
-            .ok_or_else(|| format!("\"{text}\" is not a limit such as p99 > 10% or mean > 1ms"))?;
+            .or_else(|| text.split_once("higher by"))
+            .ok_or_else(|| format!("\"{text}\" is not a limit such as p99 > 10% or mean > {bound}"))?;
         let (name, value) = (name.trim(), value.trim());
         let quantile = match name {
             "mean" => None,
@@ -181,8 +186,9 @@ impl Bound {
                 (true, number.ok_or_else(|| format!("\"{value}\" is not a percentage"))? / 100.0)
             }
             None if value.bytes().all(|byte| byte.is_ascii_digit()) => {
-                return Err(format!("{value} needs a unit, e.g. {value}us or {value}%"));
+                return Err(format!("{value} needs a unit, e.g. {value}{unit} or {value}%"));
             }
+            None if quantity.is_bytes() => (false, parse_size(value).map_err(|error| error.to_string())? as f64),
             None => (false, parse_duration(value).map_err(|error| error.to_string())? as f64),
         };
         Ok(Bound { text: text.into(), quantile, relative, value })

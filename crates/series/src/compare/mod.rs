@@ -26,10 +26,10 @@ mod within;
 
 pub use limit::{Judgement, Limit};
 pub use sample::{Sample, distribution};
-pub use verdict::{relative, signed};
+pub use verdict::{relative, signed, subjects};
 
-use crate::Support;
 use crate::random::Random;
+use crate::{Quantity, Support};
 use ground::Ground;
 use latscope_histogram::Totals;
 use within::Within;
@@ -37,6 +37,8 @@ use within::Within;
 /// How to compare.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CompareOptions {
+    /// What is compared; the comparison itself is the same for all.
+    pub quantity: Quantity,
     /// Quantiles (0 to 1, exclusive) to compare; in the result they are ascending.
     pub quantiles: Vec<f64>,
     /// How often to resample, from 100 on.
@@ -54,6 +56,7 @@ pub struct CompareOptions {
 impl Default for CompareOptions {
     fn default() -> CompareOptions {
         CompareOptions {
+            quantity: Quantity::Latency,
             quantiles: vec![0.5, 0.9, 0.99, 0.999],
             rounds: 2000,
             seed: 1,
@@ -95,11 +98,12 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// The word for tables.
-    pub fn word(self) -> &'static str {
+    /// The word for tables of this quantity.
+    pub fn word(self, quantity: Quantity) -> &'static str {
+        let (more, less) = quantity.comparatives();
         match self {
-            Finding::Slower => "slower",
-            Finding::Faster => "faster",
+            Finding::Slower => more,
+            Finding::Faster => less,
             Finding::NoDifference => "no difference",
             Finding::Undecided => "undecided",
             Finding::Unsure => "unsure",

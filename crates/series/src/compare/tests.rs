@@ -336,7 +336,7 @@ fn large_changes_are_factors() {
 fn limits_hold_for_sure_only() {
     let found = compared(target(1, 1000, 1.0, 0.0), target(2, 1000, 1.2, 0.0), 1);
     use Judgement::{Exceeded, Kept, Unknown};
-    let judge = |text: &str| Limit::parse(text).unwrap().judge(&found.pairs[0]);
+    let judge = |text: &str| Limit::parse(text, Quantity::Latency).unwrap().judge(&found.pairs[0]);
     // Twenty percent slower, but not surely more than nineteen and a half; and of the 99.9th nobody knows.
     for (text, judgement) in [
         ("p50 > 10%", Exceeded),
@@ -354,7 +354,7 @@ fn limits_hold_for_sure_only() {
     ] {
         assert_eq!(judge(text), judgement, "{text}: {:?}", found.pairs[0]);
     }
-    let limit = Limit::parse("p50 > 30us or (p90 > 1us and p99.9 > 0%)").unwrap();
+    let limit = Limit::parse("p50 > 30us or (p90 > 1us and p99.9 > 0%)", Quantity::Latency).unwrap();
     assert_eq!(limit.judged(&found.pairs[0], Exceeded), ["p50 > 30us", "p90 > 1us"]);
     assert_eq!(limit.judged(&found.pairs[0], Unknown), ["p99.9 > 0%"]);
     for (text, part) in [
@@ -367,7 +367,7 @@ fn limits_hold_for_sure_only() {
         ("mean > 5%)", "unexpected"),
         ("", "is not a limit"),
     ] {
-        let message = Limit::parse(text).unwrap_err();
+        let message = Limit::parse(text, Quantity::Latency).unwrap_err();
         assert!(message.contains(part), "{text}: {message}");
     }
 }

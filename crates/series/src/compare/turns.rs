@@ -18,6 +18,8 @@ const APART: f64 = 1.1;
 pub(super) struct Spread {
     /// Mean of the logarithms, side by side, and number of turns.
     means: Vec<(f64, usize)>,
+    /// Of which sides every turn is 0.
+    zeros: Vec<bool>,
     /// Of the logarithms of one turn, all sides together.
     variance: f64,
     /// Of the mean of each side, by what each of its turns leaves open; it is no smaller.
@@ -43,12 +45,13 @@ impl Spread {
             errors.map(|measured| measured.error.powi(2)).sum::<f64>() / (side.turns.len() as f64).powi(2)
         };
         let least = sides.iter().map(least).collect();
-        Spread { means, variance: squares / freedom.max(1) as f64, least, freedom }
+        let zeros = sides.iter().map(|side| side.turns.iter().all(|turn| turn.value(measure) == 0.0)).collect();
+        Spread { means, zeros, variance: squares / freedom.max(1) as f64, least, freedom }
     }
 
-    /// The geometric mean of the turns of a side, in the unit of the measure.
+    /// The geometric mean of the turns of a side, in the unit of the measure; 0 where all of them are.
     pub fn centre(&self, side: usize) -> f64 {
-        self.means[side].0.exp()
+        if self.zeros[side] { 0.0 } else { self.means[side].0.exp() }
     }
 
     /// Interval of a side less the base, missed with the chance `miss`; `None` when there are too few turns.

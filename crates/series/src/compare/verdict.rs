@@ -1,7 +1,8 @@
 //! What a comparison says, in sentences.
 
-use super::{Comparison, Difference, Finding, Measure, Pair};
-use latscope_event::{format_count, format_duration};
+use super::{CompareOptions, Comparison, Difference, Finding, Measure, Pair};
+use crate::Quantity;
+use latscope_event::format_count;
 
 /// Steps of latencies are judged from this part of the smallest quantile on.
 const COARSE: f64 = 0.01;
@@ -25,26 +26,28 @@ impl Measure {
     }
 }
 
-/// A difference of nanoseconds with its sign: `+160us`.
-pub fn signed(ns: f64) -> String {
-    let sign = match ns.round() {
+/// A difference of a quantity with its sign: `+160us`.
+pub fn signed(quantity: Quantity, value: f64) -> String {
+    let sign = match value.round() {
         0.0 => return "0".into(),
-        ns if ns < 0.0 => "-",
+        value if value < 0.0 => "-",
         _ => "+",
     };
-    format!("{sign}{}", format_duration(ns.abs().round() as u64))
+    format!("{sign}{}", shown(quantity, value.abs()))
 }
 
 impl Comparison {
     /// What a pair comes to, in one sentence for anybody; `names` are those of the sides.
     pub fn verdict(&self, pair: &Pair, names: &[String]) -> String {
         let name = |at: usize| names.get(at).map_or("?", String::as_str);
-        let (base, other) = (name(0), name(pair.other));
+        let quantity = self.options.quantity;
+        let (base, other) = subjects(quantity, name(0), name(pair.other));
         let timed = || pair.differences.iter().filter(|row| row.measure != Measure::Chance);
         let with = |finding: Finding| timed().filter(move |row| row.finding == finding);
         let mut parts: Vec<String> = Vec::new();
-        for (finding, word) in [(Finding::Slower, "slower"), (Finding::Faster, "faster")] {
-            let found: Vec<String> = with(finding).map(by).collect();
+        for finding in [Finding::Slower, Finding::Faster] {
+            let word = finding.word(quantity);
+            let found: Vec<String> = with(finding).map(|row| by(quantity, row)).collect();
             let than = if parts.is_empty() { format!(" than {base}") } else { String::new() };
             if !found.is_empty() {
                 parts.push(format!("{word}{than} {}", found.join(", ")));
@@ -53,7 +56,7 @@ impl Comparison {
         let is_judged = timed().any(|row| !matches!(row.finding, Finding::TooFew | Finding::Dependent));
         let mut sentence = match parts.is_empty() {
             true if !is_judged => format!("{other} and {base} have too few {} for a verdict", self.counted(pair)),
-            true => unlocated(pair, base, other, self.options.equivalence),
+            true => unlocated(pair, &base, &other, &self.options),
             false => [vec![format!("{other} is {}", parts.join(", but "))], unclaimed(pair)].concat().join("; "),
         };
         let few: Vec<String> = with(Finding::TooFew).map(|row| row.measure.key()).collect();
@@ -65,7 +68,7 @@ impl Comparison {
             sentence += &format!("; too few independent requests for a verdict on {}", few.join(", "));
         }
         if let Some((measure, side)) = self.turns_differ(pair) {
-            let values = self.sides[side].turns.iter().map(|turn| nanoseconds(turn.value(measure)));
+            let values = self.sides[side].turns.iter().map(|turn| shown(quantity, turn.value(measure)));
             let (key, values) = (measure.key(), values.collect::<Vec<_>>().join(", "));
             sentence += &format!("; turns of {} differ by more than the sides: {key} {values}", name(side));
         }
@@ -87,6 +90,8 @@ impl Comparison {
     /// What has to be known about how the numbers were made.
     pub fn notes(&self, names: &[String]) -> Vec<String> {
         let mut notes = Vec::new();
+        let quantity = self.options.quantity;
+        let what = if quantity == Quantity::Latency { "latencies" } else { "values" };
         let percent = |part: f64| (part * 1e4).round() / 100.0;
         let held = format!(
             "each interval holds in {} of 100 cases; the verdict holds in {} of 100 for all measures together; a \
@@ -98,9 +103,9 @@ impl Comparison {
         for ((side, &step), name) in self.sides.iter().zip(&self.steps_ns).zip(names) {
             if !self.pairs.is_empty() && step > COARSE * side.quantiles.first().map_or(side.mean, |&first| first) {
                 notes.push(format!(
-                    "{name}: latencies have steps of {}, so intervals are wider by a step; less than a step is not \
+                    "{name}: {what} have steps of {}, so intervals are wider by a step; less than a step is not \
                      a difference",
-                    nanoseconds(step)
+                    shown(quantity, step)
                 ));
             }
         }
@@ -162,11 +167,12 @@ fn unclaimed(pair: &Pair) -> Vec<String> {
 }
 
 /// Where no percentile and no mean surely differs: whether requests do on the whole, or how large a difference may still be.
-fn unlocated(pair: &Pair, base: &str, other: &str, equivalence: f64) -> String {
+fn unlocated(pair: &Pair, base: &str, other: &str, options: &CompareOptions) -> String {
+    let (quantity, equivalence) = (options.quantity, options.equivalence);
+    let (more, less) = quantity.comparatives();
     let found = |row: &&Difference| matches!(row.finding, Finding::Slower | Finding::Faster);
     if let Some(row) = pair.differences.iter().find(found) {
-        let (word, part) =
-            if row.finding == Finding::Slower { ("slower", row.other) } else { ("faster", 1.0 - row.other) };
+        let (word, part) = if row.finding == Finding::Slower { (more, row.other) } else { (less, 1.0 - row.other) };
         let more = format!("{other} is {word} than {base} more often than not, {:.0} of 100 times", 100.0 * part);
         return [vec![more], unclaimed(pair)].concat().join("; ");
     }
@@ -175,12 +181,12 @@ fn unlocated(pair: &Pair, base: &str, other: &str, equivalence: f64) -> String {
     let within = |row: &Difference| {
         let place = row.measure.place();
         row.interval.map_or(String::new(), |(low, high)| {
-            format!(" ({place} the difference is between {} and {})", signed(low), signed(high))
+            format!(" ({place} the difference is between {} and {})", signed(quantity, low), signed(quantity, high))
         })
     };
     match open {
         Some(row) if timed().all(|row| row.finding != Finding::NoDifference) => {
-            format!("Undecided whether {other} is slower or faster than {base}{}", within(row))
+            format!("Undecided whether {other} is {more} or {less} than {base}{}", within(row))
         }
         Some(row) => {
             let known = unclaimed(pair).join("; ");
@@ -202,20 +208,28 @@ pub fn relative(base: f64, other: f64, decimals: usize) -> Option<String> {
     })
 }
 
-fn nanoseconds(value: f64) -> String {
-    format_duration(value.max(0.0).round() as u64)
+fn shown(quantity: Quantity, value: f64) -> String {
+    quantity.shown(value.max(0.0).round() as u64)
+}
+
+/// What is compared of the base and of the other side, in a sentence: the sides themselves, or their values of a quantity.
+pub fn subjects(quantity: Quantity, base: &str, other: &str) -> (String, String) {
+    match quantity {
+        Quantity::Latency => (base.into(), other.into()),
+        quantity => (format!("that of {base}"), format!("{} of {other}", quantity.word())),
+    }
 }
 
 /// `at the median by 160us [143us, 174us] (+46 %)`.
-fn by(row: &Difference) -> String {
+fn by(quantity: Quantity, row: &Difference) -> String {
     let (low, high) = row.interval.unwrap_or_default();
     let (low, high) = if row.difference() < 0.0 { (-high, -low) } else { (low, high) };
     let part = relative(row.base, row.other, 0).map_or(String::new(), |part| format!(" ({})", part.replace('%', " %")));
     format!(
         "{} by {} [{}, {}]{part}",
         row.measure.place(),
-        nanoseconds(row.difference().abs()),
-        nanoseconds(low),
-        nanoseconds(high)
+        shown(quantity, row.difference().abs()),
+        shown(quantity, low),
+        shown(quantity, high)
     )
 }

@@ -30,6 +30,7 @@ pub use spots::{Spot, SpotKind};
 pub use table::{Side, Table};
 pub use waits::{Waiting, Waits};
 
+use crate::Quantity;
 use column::{Codes, Tally};
 use combine::{Candidate, Explained};
 use latscope_event::{Field, FieldSet};
@@ -63,7 +64,7 @@ pub struct ExplainOptions {
 pub struct Part {
     /// How many events.
     pub events: u64,
-    /// The sum of their latencies, nanoseconds.
+    /// The sum of their latencies, nanoseconds; of another quantity, the sum of that in its unit.
     pub waiting_ns: u128,
 }
 
@@ -77,6 +78,8 @@ impl Part {
 /// What explains a selection.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Explanation {
+    /// What was looked at.
+    pub quantity: Quantity,
     /// All events of the table.
     pub total: Part,
     /// What is explained.
@@ -191,6 +194,7 @@ impl Table {
         let explained = combine::fold(candidates, &masks, chance_g2);
         let selection = table.part(masks.masks[0].ones());
         Explanation {
+            quantity: table.quantity,
             total: table.total(),
             selection,
             baseline: match masks.is_whole() {
@@ -250,7 +254,7 @@ impl Table {
     fn part(&self, rows: impl Iterator<Item = usize>) -> Part {
         let add = |part: Part, row: usize| Part {
             events: part.events + self.weight(row),
-            waiting_ns: part.waiting_ns + u128::from(self.latency_ns[row]) * u128::from(self.weight(row)),
+            waiting_ns: part.waiting_ns + u128::from(self.value(row)) * u128::from(self.weight(row)),
         };
         rows.fold(Part::default(), add)
     }

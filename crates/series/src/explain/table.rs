@@ -7,6 +7,7 @@ use super::layers::are_requests;
 use super::parts::Parts;
 use super::periods::{PARTS, part_of};
 use super::row_codes::RowCodes;
+use crate::Quantity;
 use hashbrown::HashMap;
 use latscope_event::{
     Batch, Column as Values, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
@@ -231,6 +232,10 @@ pub struct Table {
     /// By row: whether it is a block request.
     pub(super) requests: Vec<bool>,
     pub(super) latency_ns: Vec<u64>,
+    /// What is looked at, which is the latency unless told otherwise.
+    pub(super) quantity: Quantity,
+    /// By row, in the unit of the quantity; empty of latencies.
+    values: Vec<u64>,
     /// Completions, nanoseconds on the clock of the trace.
     pub(super) end_ns: Vec<i64>,
     /// How many events each stands for; empty while each stands for one.
@@ -249,6 +254,17 @@ impl Table {
     /// An empty table.
     pub fn new() -> Table {
         Table::default()
+    }
+
+    /// An empty table of events of which this is looked at: spots are unusual in it, and shares are parts of its sum. Events without it
+    /// are left out.
+    pub fn of(quantity: Quantity) -> Table {
+        Table { quantity, ..Table::default() }
+    }
+
+    /// What is looked at, of a row.
+    pub(super) fn value(&self, row: usize) -> u64 {
+        self.values.get(row).copied().unwrap_or(self.latency_ns[row])
     }
 
     /// How many rows there are.
@@ -282,13 +298,21 @@ impl Table {
     /// rows of the batch were added.
     pub fn add(&mut self, batch: &Batch, mask: Option<&Mask>) -> &[u32] {
         let (times, latencies) = (batch.time(), batch.latency());
+        let own = (self.quantity != Quantity::Latency).then(|| batch.u64s(self.quantity.field()));
+        let has_own = |row: usize| own.is_none_or(|own| own.is_some_and(|values| values[row] != MISSING_U64));
         let is_in = |&row: &usize| {
-            mask.is_none_or(|mask| mask.get(row)) && times[row] != MISSING_I64 && latencies[row] != MISSING_U64
+            mask.is_none_or(|mask| mask.get(row))
+                && times[row] != MISSING_I64
+                && latencies[row] != MISSING_U64
+                && has_own(row)
         };
         self.rows.clear();
         self.rows.extend((0..batch.len()).filter(is_in).map(|row| row as u32));
         let before = self.len();
         self.latency_ns.extend(self.rows.iter().map(|&row| latencies[row as usize]));
+        if let Some(values) = own.flatten() {
+            self.values.extend(self.rows.iter().map(|&row| values[row as usize]));
+        }
         self.end_ns
             .extend(self.rows.iter().map(|&row| times[row as usize].saturating_add_unsigned(latencies[row as usize])));
         self.add_weights(batch, before);

@@ -8,7 +8,7 @@ use crate::page::{Page, percent};
 use crate::palette::Theme;
 use crate::plot::{Axis, Plot};
 use crate::svg::{Area, Svg, shortened, text_width, wrapped};
-use latscope_event::{Context, Field, Wording, format_count, format_duration};
+use latscope_event::{Context, Field, Wording, format_count};
 use latscope_series::compare::{Comparison, Finding, Measure, Sample, distribution, signed};
 use latscope_series::{HistogramSeries, Quantity, Weight, round_multiples};
 use latscope_view::Palette;
@@ -70,7 +70,9 @@ pub fn compare(
         return Err(HeatmapError::Size);
     }
     let names: Vec<String> = sides.iter().map(|side| shortened(side.name, 40)).collect();
-    let title = options.title.clone().unwrap_or_else(|| format!("Latency of {}", names.join(", ")));
+    let quantity = comparison.options.quantity;
+    let title =
+        options.title.clone().unwrap_or_else(|| format!("{} of {}", capital(quantity.word()), names.join(", ")));
     let contexts: Vec<Context> = sides.iter().map(|side| side.context.clone()).collect();
     let page = Page {
         width_px: LEFT_PX + f64::from(options.width) + RIGHT_PX,
@@ -102,6 +104,14 @@ impl Picture<'_> {
         }
         let height = self.page.notes(&mut svg, y) + 12.0;
         Ok(self.page.document(svg, height, &self.description(unlike)))
+    }
+
+    fn quantity(&self) -> Quantity {
+        self.comparison.options.quantity
+    }
+
+    fn shown(&self, value: f64) -> String {
+        self.quantity().shown(value.max(0.0).round() as u64)
     }
 
     fn colour(&self, side: usize) -> &'static str {
@@ -139,15 +149,16 @@ impl Picture<'_> {
             svg.rect(Area { x: 20.0, y, width: 12.0, height: 12.0 }, &format!(" fill=\"{}\"", self.colour(at)));
             svg.text(38.0, y + 10.5, " font-size=\"12\" font-weight=\"bold\"", name);
             let quantiles = self.comparison.options.quantiles.iter().zip(&side.quantiles);
-            let quantiles = quantiles.map(|(&at, &value)| format!("{} {}", Measure::Quantile(at).key(), ns(value)));
+            let quantiles =
+                quantiles.map(|(&at, &value)| format!("{} {}", Measure::Quantile(at).key(), self.shown(value)));
             let text = format!(
                 "{} requests: mean {}, sd {}, min {}, {}, max {}",
                 format_count(side.count),
-                ns(side.mean),
-                ns(side.deviation),
-                ns(side.min as f64),
+                self.shown(side.mean),
+                self.shown(side.deviation),
+                self.shown(side.min as f64),
                 quantiles.collect::<Vec<_>>().join(", "),
-                ns(side.max as f64)
+                self.shown(side.max as f64)
             );
             svg.text(52.0 + names * 1.06, y + 10.5, " font-size=\"12\"", &text);
             y += 17.0;
@@ -165,7 +176,7 @@ impl Picture<'_> {
     fn over_time(&self, svg: &mut Svg, y: f64, width: u32) -> Result<f64, HeatmapError> {
         let turns = if self.comparison.has_turns() { ", with its turns in sequence" } else { "" };
         self.heading(svg, LEFT_PX, y + 10.0, "Over time", &format!("each from its own start{turns}"));
-        let Some(series) = together(self.sides, &self.names) else {
+        let Some(series) = together(self.quantity(), self.sides, &self.names) else {
             let why =
                 "the intervals of the stored histograms do not divide each other, so they are not shown side by side";
             svg.text(LEFT_PX, y + 30.0, "", why);
@@ -201,10 +212,14 @@ impl Picture<'_> {
         let share = |part: f64| percent(100.0 * part);
         let bands = (0..self.sides.len()).any(|side| self.band(side).is_some());
         let interval = if bands { ", with its 95 % interval" } else { "" };
-        let what = format!("share of requests as fast as this{interval}");
+        let (upto, above) = match self.quantity() {
+            Quantity::Latency => ("as fast as this", "slower than this"),
+            _ => ("up to this", "above this"),
+        };
+        let what = format!("share of requests {upto}{interval}");
         self.heading(svg, area.x, y + 10.0, "Distribution", &what);
         let plot = Plot { area, x: self.latencies(), y: Axis::linear(0.0, 1.0), inks: &self.page.inks };
-        plot.ground(svg, &ns, &share);
+        plot.ground(svg, &|value| self.shown(value), &share);
         let curves: Vec<Vec<(f64, f64)>> = self.sides.iter().map(|side| shares(side.turns)).collect();
         for (at, curve) in curves.iter().enumerate() {
             if let Some(half) = self.band(at) {
@@ -215,10 +230,10 @@ impl Picture<'_> {
             plot.steps(svg, curve, self.colour(at));
         }
         let area = Area { x: area.right() + GAP_PX, ..area };
-        self.heading(svg, area.x, y + 10.0, "Tail", "share of requests slower than this");
+        self.heading(svg, area.x, y + 10.0, "Tail", &format!("share of requests {above}"));
         let most = self.comparison.sides.iter().map(|side| side.count).max().unwrap_or(1) as f64;
         let plot = Plot { area, x: self.latencies(), y: Axis::log(0.5 / most, 1.0), inks: &self.page.inks };
-        plot.ground(svg, &ns, &tail_share);
+        plot.ground(svg, &|value| self.shown(value), &tail_share);
         for (at, curve) in curves.iter().enumerate() {
             // The last request has none slower than itself; the line ends at the one before it, and falls.
             let tail: Vec<(f64, f64)> =
@@ -254,7 +269,7 @@ impl Picture<'_> {
         let area = Area { x: LEFT_PX, y: y + 18.0, width, height: row_px * measures as f64 };
         let axis = Axis::linear(low - room, high + room);
         let plot = Plot { area, x: axis, y: Axis::linear(0.0, 1.0), inks: &self.page.inks };
-        plot.ground_across(svg, &signed);
+        plot.ground_across(svg, &|value| signed(self.quantity(), value));
         for (nth, pair) in self.comparison.pairs.iter().enumerate() {
             for (at, row) in rows(pair).iter().enumerate() {
                 let middle = area.y + row_px * at as f64 + 11.0 + 12.0 * nth as f64;
@@ -267,10 +282,10 @@ impl Picture<'_> {
                         plot.whisker(svg, middle, row.difference(), own, joint, ink);
                         format!(
                             "{} [{}, {}]: {}",
-                            signed(row.difference()),
-                            signed(own.0),
-                            signed(own.1),
-                            row.finding.word()
+                            signed(self.quantity(), row.difference()),
+                            signed(self.quantity(), own.0),
+                            signed(self.quantity(), own.1),
+                            row.finding.word(self.quantity())
                         )
                     }
                     _ if row.finding == Finding::Dependent => "too few independent requests".to_string(),
@@ -295,20 +310,16 @@ impl Picture<'_> {
         for (name, side) in self.names.iter().zip(&self.comparison.sides) {
             parts.push(format!(
                 "{name}: minimum {}, average {}, maximum {}, standard deviation {}",
-                ns(side.min as f64),
-                ns(side.mean),
-                ns(side.max as f64),
-                ns(side.deviation)
+                self.shown(side.min as f64),
+                self.shown(side.mean),
+                self.shown(side.max as f64),
+                self.shown(side.deviation)
             ));
         }
         parts.extend(self.comparison.notes(&self.names));
         parts.extend(self.page.note_texts());
         parts
     }
-}
-
-fn ns(value: f64) -> String {
-    format_duration(value.max(0.0).round() as u64)
 }
 
 /// Every value with the share of requests up to it.
@@ -323,12 +334,12 @@ fn shares(turns: &[Sample]) -> Vec<(f64, f64)> {
 }
 
 /// All sides as groups of one series that starts at zero, the turns of each behind each other; `None` if no interval fits all.
-fn together(sides: &[CompareSide<'_>], names: &[String]) -> Option<HistogramSeries> {
+fn together(quantity: Quantity, sides: &[CompareSide<'_>], names: &[String]) -> Option<HistogramSeries> {
     let series = || sides.iter().flat_map(|side| &side.series);
     let first = series().next()?.width_ns();
     let fits = |&width_ns: &u64| series().all(|series| width_ns.is_multiple_of(series.width_ns()));
     let width_ns = round_multiples(first).find(fits)?;
-    let mut all = HistogramSeries::new(Quantity::Latency, Weight::Count, vec![Field::Job], width_ns);
+    let mut all = HistogramSeries::new(quantity, Weight::Count, vec![Field::Job], width_ns);
     for (side, name) in sides.iter().zip(names) {
         let mut start = 0;
         for turn in &side.series {
@@ -345,6 +356,13 @@ fn together(sides: &[CompareSide<'_>], names: &[String]) -> Option<HistogramSeri
         }
     }
     Some(all)
+}
+
+/// A word at the start of a title.
+fn capital(word: &str) -> String {
+    let mut letters = word.replace('_', " ");
+    letters[..1].make_ascii_uppercase();
+    letters
 }
 
 /// A power of ten as a share, with as many digits as distinguish it from the next: `0.001 %`.

@@ -1,6 +1,6 @@
 //! Every single request, with minimum, average, maximum and standard deviation, in one range of latencies for all sides.
 
-use super::{GAP_PX, LEFT_PX, PLOT_PX, Picture, RIGHT_PX, ns};
+use super::{GAP_PX, LEFT_PX, PLOT_PX, Picture, RIGHT_PX};
 use crate::plot::{Axis, Plot};
 use crate::svg::{Area, Num, Svg};
 use latscope_event::format_count;
@@ -63,13 +63,13 @@ impl Picture<'_> {
         self.heading(svg, area.x, area.y - 20.0, &self.names[at], "by request number");
         let text = format!(
             "minimum {}, average {}, maximum {}, standard deviation {}",
-            ns(min),
-            ns(side.mean),
-            ns(max),
-            ns(side.deviation)
+            self.shown(min),
+            self.shown(side.mean),
+            self.shown(max),
+            self.shown(side.deviation)
         );
         svg.text(area.x, area.y - 5.0, &muted, &text);
-        plot.ground(svg, &|number| format_count(number.max(0.0) as u64), &ns);
+        plot.ground(svg, &|number| format_count(number.max(0.0) as u64), &|value| self.shown(value));
         let mut band = |low: f64, high: f64, style: &str| {
             let (top, bottom) = (plot.y_at(high), plot.y_at(low));
             svg.rect(Area { y: top, height: bottom - top, ..area }, style);
@@ -127,7 +127,12 @@ impl Picture<'_> {
         }
         let ink = plot.inks.alarm;
         svg.put(format_args!("<path fill=\"{ink}\" d=\"{path}\"/>\n"));
-        let text = format!("{} above {}, up to {}", format_count(above.len() as u64), ns(top), ns(slowest as f64));
+        let text = format!(
+            "{} above {}, up to {}",
+            format_count(above.len() as u64),
+            self.shown(top),
+            self.shown(slowest as f64)
+        );
         let style = format!(" text-anchor=\"end\" fill=\"{ink}\"");
         svg.text(plot.area.right() - 4.0, plot.area.y + 16.0, &style, &text);
     }

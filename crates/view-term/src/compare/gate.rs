@@ -2,19 +2,21 @@
 
 use super::{CompareTable, texts};
 use latscope_event::format_count;
-use latscope_series::compare::{Judgement, Limit, Pair};
+use latscope_series::compare::{Judgement, Limit, Pair, subjects};
 use latscope_view::Escaped;
 
 impl CompareTable<'_> {
     /// Whether a pair keeps the limit, and a sentence about that.
     pub fn judged(&self, limit: &Limit, pair: &Pair) -> (Judgement, String) {
         let (judgement, base, other) = (limit.judge(pair), self.name(0), self.name(pair.other));
+        let (base, other) = subjects(self.quantity(), base, other);
+        let (more, _) = self.quantity().comparatives();
         let bounds = limit.judged(pair, judgement).join(", ");
         let sentence = match judgement {
-            Judgement::Kept => format!("{bounds}: within the limit, {other} is not slower than {base} by more."),
-            Judgement::Exceeded => format!("{bounds}: limit exceeded, {other} is slower than {base}."),
+            Judgement::Kept => format!("{bounds}: within the limit, {other} is not {more} than {base} by more."),
+            Judgement::Exceeded => format!("{bounds}: limit exceeded, {other} is {more} than {base}."),
             Judgement::Unknown => format!(
-                "--fail-if cannot be decided: the data do not show whether {other} is slower than {base} by {}; \
+                "--fail-if cannot be decided: the data do not show whether {other} is {more} than {base} by {}; \
                  measure longer, or compare several runs per side (--group).",
                 limit.undecided(pair).join(", ")
             ),
@@ -39,7 +41,7 @@ impl CompareTable<'_> {
             let count = |side: usize| self.comparison.sides.get(side).map_or(0, |side| side.count);
             text += &format!("| count | {} | {} | | | | |\n", format_count(count(0)), format_count(count(pair.other)));
             for row in &pair.differences {
-                text += &format!("| {} |\n", texts(row).map(|cell| plain(&cell)).join(" | "));
+                text += &format!("| {} |\n", texts(self.quantity(), row).map(|cell| plain(&cell)).join(" | "));
             }
             text.push('\n');
         }
@@ -78,7 +80,10 @@ impl CompareTable<'_> {
                 _ => "",
             };
             if let Some((_, sentence)) = judged.filter(|_| !element.is_empty()) {
-                let rows = pair.differences.iter().map(|row| texts(row).join("  ").trim_end().to_string() + "\n");
+                let rows = pair
+                    .differences
+                    .iter()
+                    .map(|row| texts(self.quantity(), row).join("  ").trim_end().to_string() + "\n");
                 let (sentence, rows) = (Escaped(&sentence), &rows.collect::<String>());
                 tests += &format!("    <{element} message=\"{sentence}\">{}</{element}>\n", Escaped(rows));
             }

@@ -2,6 +2,7 @@
 
 use super::ExplanationView;
 use latscope_event::Field;
+use latscope_series::Quantity;
 use latscope_series::explain::{
     AttributeReport, Beneath, Condition, Counts, Coverage, Finding, Part, Requests, Waits, filter_of,
 };
@@ -10,17 +11,18 @@ impl ExplanationView<'_> {
     /// One object; `docs/views/explain.md` describes its keys.
     pub fn json(&self) -> String {
         let explanation = self.explanation;
-        let total = &explanation.total;
+        let (total, of) = (&explanation.total, explanation.quantity);
         let list = |parts: Vec<String>| parts.join(",");
-        let findings = explanation.findings.iter().map(|one| finding(one, total)).collect();
+        let findings = explanation.findings.iter().map(|one| finding(of, one, total)).collect();
         let attributes = explanation.attributes.iter().map(attribute).collect();
         let without = explanation.without.iter().map(|field: Field| text(field.name())).collect();
         format!(
-            "{{\"selection\":{},\"baseline\":{},\"total\":{},\"within\":{},\"inverted\":{},\"not_completed\":{},\"shared\":{},\"findings\":[{}],\"attributes\":[{}],\
+            "{{{}\"selection\":{},\"baseline\":{},\"total\":{},\"within\":{},\"inverted\":{},\"not_completed\":{},\"shared\":{},\"findings\":[{}],\"attributes\":[{}],\
              \"not_tested\":[{}],\"chance_g2\":{},\"beneath\":{},\"seed\":{}}}",
-            part(&explanation.selection, Some(&self.selection), total),
-            part(&explanation.baseline, Some(&self.baseline), total),
-            part(total, None, total),
+            quantity(of),
+            part(of, &explanation.selection, Some(&self.selection), total),
+            part(of, &explanation.baseline, Some(&self.baseline), total),
+            part(of, total, None, total),
             if self.within.is_empty() { "null".into() } else { text(&self.within) },
             self.is_inverted,
             waits(&self.waits, total),
@@ -35,10 +37,24 @@ impl ExplanationView<'_> {
     }
 }
 
-pub(super) fn part(part: &Part, words: Option<&str>, total: &Part) -> String {
+/// What was looked at, where it is not the latency; ends with a comma.
+pub(super) fn quantity(quantity: Quantity) -> String {
+    match quantity {
+        Quantity::Latency => String::new(),
+        other => format!("\"quantity\":{},", text(other.field().name())),
+    }
+}
+
+/// `waiting` of latencies, `sum` of other quantities.
+fn sum_key(quantity: Quantity) -> &'static str {
+    if quantity == Quantity::Latency { "waiting" } else { "sum" }
+}
+
+pub(super) fn part(quantity: Quantity, part: &Part, words: Option<&str>, total: &Part) -> String {
     let words = words.map_or(String::new(), |words| format!("\"filter\":{},", text(words)));
+    let (sum, unit) = (sum_key(quantity), quantity.suffix());
     format!(
-        "{{{words}\"events\":{},\"share\":{},\"waiting_ns\":{},\"waiting_share\":{}}}",
+        "{{{words}\"events\":{},\"share\":{},\"{sum}{unit}\":{},\"{sum}_share\":{}}}",
         part.events,
         share(part.events as f64, total.events as f64),
         part.waiting_ns,
@@ -81,11 +97,12 @@ pub(super) fn waits(waits: &Option<Waits>, total: &Part) -> String {
     )
 }
 
-fn finding(finding: &Finding, total: &Part) -> String {
+fn finding(quantity: Quantity, finding: &Finding, total: &Part) -> String {
     let conditions: Vec<String> = finding.conditions.iter().map(condition).collect();
     let same: Vec<String> = finding.same.iter().map(|conditions| filter(conditions)).collect();
+    let (sum, unit) = (sum_key(quantity), quantity.suffix());
     format!(
-        "{{\"filter\":{},\"conditions\":[{}],{},\"waiting_ns\":{},\"waiting_share\":{},\"divergence\":{},\"g2\":{},\"same\":[{}]}}",
+        "{{\"filter\":{},\"conditions\":[{}],{},\"{sum}{unit}\":{},\"{sum}_share\":{},\"divergence\":{},\"g2\":{},\"same\":[{}]}}",
         filter(&finding.conditions),
         conditions.join(","),
         counts(&finding.counts),

@@ -1,9 +1,10 @@
 //! What is unusual in a trace, as incidents are reported: what, how slow, when, and what it has in common.
 
-use super::{ExplanationView, json, number_of, percent, share, total_words, waits_words, words};
+use super::{ExplanationView, json, number_of, percent, share, sum_words, total_words, waits_words, words};
 use crate::cell::wrap;
 use crate::{Line, caption};
 use latscope_event::{Context, Wording, format_duration, format_duration_exact, format_wall};
+use latscope_series::Quantity;
 use latscope_series::explain::{Part, Spot, SpotKind, Waits, filter_of};
 
 /// So many findings of a spot are printed.
@@ -17,6 +18,8 @@ pub struct SpotsView<'a> {
     pub waits: Option<Waits>,
     /// All events.
     pub total: Part,
+    /// What was looked at.
+    pub quantity: Quantity,
     /// Which events were looked at; empty: all of the trace.
     pub within: String,
     /// Makes the result reproducible.
@@ -26,7 +29,7 @@ pub struct SpotsView<'a> {
 impl SpotsView<'_> {
     /// The whole as text, for a terminal of so many columns.
     pub fn lines(&self, context: &Context, wording: Wording, columns: usize) -> Vec<Line> {
-        let what = total_words(&self.total);
+        let what = total_words(self.quantity, &self.total);
         let mut lines = caption::head(&what, context, &self.within, columns);
         lines.push(Line::default());
         if let Some(waits) = &self.waits {
@@ -43,6 +46,10 @@ impl SpotsView<'_> {
         if self.spots.is_empty() && self.waits.is_none() {
             let nothing = match self.total.events {
                 0 => "No events, so there is nothing to look at.",
+                _ if self.quantity != Quantity::Latency => {
+                    "Nothing unusual found: no separate band of high values, no outlier, no burst, no recurrence, no change, \
+                     no straggler."
+                }
                 _ => {
                     "Nothing unusual found: no request that waits, no separate band of slow events, no outlier, no burst, no \
                      recurring stall, no change, no straggler."
@@ -58,22 +65,28 @@ impl SpotsView<'_> {
     /// One of them; `number` counts from 1.
     pub fn spot(&self, number: usize, spot: &Spot, context: &Context, columns: usize) -> Vec<Line> {
         let selection = &spot.explanation.selection;
-        let [least, median, most] = spot.latency_ns.map(format_duration);
+        let [least, median, most] = spot.latency_ns.map(|value| self.quantity.shown(value));
         let time = share(selection.waiting_ns as f64, self.total.waiting_ns as f64);
         let events = caption::events(selection.events);
-        let mut lines = wrap(&format!("{number}. {}: {events} with {time} of all waiting time", name(spot)), columns);
+        let mut lines = wrap(
+            &format!("{number}. {}: {events} with {time} of all {}", name(spot), sum_words(self.quantity)),
+            columns,
+        );
         let mut row = |title: &str, text: &str| {
             let indented = |(at, line): (usize, Line)| {
                 Line::new(&format!("   {:7} {}", if at == 0 { title } else { "" }, line.text()))
             };
             lines.extend(wrap(text, columns.saturating_sub(11).max(20)).into_iter().enumerate().map(indented));
         };
-        let usual = format_duration(spot.usual_ns);
+        let usual = self.quantity.shown(spot.usual_ns);
         let range = match least == most {
             true => least,
             false => format!("{least} to {most}, median {median}"),
         };
-        row("slow", &format!("{range} (all others: median {usual})"));
+        row(
+            if self.quantity == Quantity::Latency { "slow" } else { "range" },
+            &format!("{range} (all others: median {usual})"),
+        );
         row("when", &when(spot, context));
         for finding in spot.explanation.findings.iter().take(FINDINGS) {
             let [here, there] = [finding.counts.selected_share(), finding.counts.baseline_share()].map(percent);
@@ -95,9 +108,10 @@ impl SpotsView<'_> {
     pub fn json(&self) -> String {
         let spots: Vec<String> = self.spots.iter().map(|spot| self.spot_json(spot)).collect();
         let within = if self.within.is_empty() { "null".into() } else { json::text(&self.within) };
+        let quantity = json::quantity(self.quantity);
         format!(
-            "{{\"total\":{},\"not_completed\":{},\"within\":{within},\"spots\":[{}],\"seed\":{}}}",
-            json::part(&self.total, None, &self.total),
+            "{{{quantity}\"total\":{},\"not_completed\":{},\"within\":{within},\"spots\":[{}],\"seed\":{}}}",
+            json::part(self.quantity, &self.total, None, &self.total),
             json::waits(&self.waits, &self.total),
             spots.join(","),
             self.seed
@@ -120,10 +134,10 @@ impl SpotsView<'_> {
             SpotKind::Periodic(ns) => ns.to_string(),
             _ => "null".into(),
         };
-        let [least, median, most] = spot.latency_ns;
+        let ([least, median, most], unit) = (spot.latency_ns, self.quantity.suffix());
         format!(
-            "{{\"kind\":\"{}\",\"filter\":{},\"period_ns\":{period},\"min_ns\":{least},\"median_ns\":{median},\"max_ns\":{most},\
-             \"usual_median_ns\":{},\"from_ns\":{},\"to_ns\":{},\"explanation\":{}}}",
+            "{{\"kind\":\"{}\",\"filter\":{},\"period_ns\":{period},\"min{unit}\":{least},\"median{unit}\":{median},\"max{unit}\":{most},\
+             \"usual_median{unit}\":{},\"from_ns\":{},\"to_ns\":{},\"explanation\":{}}}",
             spot.kind.word(),
             filter.map_or("null".into(), |filter| json::text(&filter)),
             spot.usual_ns,
@@ -135,15 +149,20 @@ impl SpotsView<'_> {
 }
 
 fn name(spot: &Spot) -> String {
+    let quantity = spot.explanation.quantity;
+    let (slow, slower) = match quantity {
+        Quantity::Latency => ("slow events".into(), "slower"),
+        _ => (format!("events with much {}", quantity.word()), "higher"),
+    };
     match spot.kind {
-        SpotKind::Outlier => "far slower than all others".into(),
-        SpotKind::Band => "a band of slow events".into(),
-        SpotKind::Burst => "a burst of slow events".into(),
-        SpotKind::Periodic(ns) => format!("slow events every {}", format_duration(ns)),
-        SpotKind::Change => "slower from here on".into(),
+        SpotKind::Outlier => format!("far {slower} than all others"),
+        SpotKind::Band => format!("a band of {slow}"),
+        SpotKind::Burst => format!("a burst of {slow}"),
+        SpotKind::Periodic(ns) => format!("{slow} every {}", format_duration(ns)),
+        SpotKind::Change => format!("{slower} from here on"),
         SpotKind::Straggler => {
             let group = spot.conditions.first().map_or(String::new(), number_of);
-            format!("slower than its like, {group}")
+            format!("{slower} than its like, {group}")
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::plan::{Compare as Plan, Reading, Shape};
 use labs::Experiment;
 use latscope_event::Context;
 use latscope_pipeline::{Subject, compare_sides, unlike};
+use latscope_series::Quantity;
 use latscope_series::compare::{CompareError, Judgement, Limit};
 use latscope_view_report::CompareSide;
 use latscope_view_term::CompareTable;
@@ -26,7 +27,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     let experiments = if divided.is_empty() { labs::experiments(sides)? } else { None };
     match experiments {
         Some(experiments) => each_experiment(plan, experiments),
-        None => report(plan, &read_all(sides)?),
+        None => report(plan, &read_all(sides, plan.options.quantity)?),
     }
 }
 
@@ -44,9 +45,9 @@ fn expanded(plan: &Plan) -> Result<Vec<(String, Vec<Reading>)>, Failure> {
     plan.sides.iter().map(side).collect()
 }
 
-fn read_all(sides: &[(String, Vec<Reading>)]) -> Result<Vec<Subject>, Failure> {
+fn read_all(sides: &[(String, Vec<Reading>)], quantity: Quantity) -> Result<Vec<Subject>, Failure> {
     let open = |reading| reports::open(reading, None);
-    let subjects = sides.iter().map(|(name, turns)| Subject::read(name.clone(), turns, open));
+    let subjects = sides.iter().map(|(name, turns)| Subject::read(name.clone(), turns, quantity, open));
     let subjects: Vec<Subject> = subjects.collect::<Result<_, Failure>>()?;
     reports::refuse_interrupted()?;
     same::refuse_same_requests(sides, &subjects)?;
@@ -57,7 +58,7 @@ fn read_all(sides: &[(String, Vec<Reading>)]) -> Result<Vec<Subject>, Failure> {
 fn each_experiment(plan: &Plan, experiments: Vec<Experiment>) -> Result<(), Failure> {
     let mut compared = Vec::new();
     for experiment in experiments {
-        let subjects = read_all(&experiment.sides)?;
+        let subjects = read_all(&experiment.sides, plan.options.quantity)?;
         if subjects.iter().any(|subject| subject.count() > 0) {
             compared.push((experiment, subjects));
         }
@@ -100,12 +101,18 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
             "--fail-if needs at least two sides: two traces, or one divided by --by FIELD or several --filter.".into(),
         ));
     }
+    let quantity = plan.options.quantity;
     let (comparison, samples) = compare_sides(subjects, &plan.options).map_err(|error| match error {
+        CompareError::Empty(side) if quantity != Quantity::Latency => Failure::Input(format!(
+            "{} has no event with {}; latscope events -r FILE shows what its events have.",
+            subjects[side].name,
+            quantity.field().name()
+        )),
         CompareError::Empty(side) => Failure::Input(format!("{} has no events to compare.", subjects[side].name)),
         error => Failure::Usage(format!("{error}.")),
     })?;
     let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
-    let (unlike, unknown) = unlike(subjects);
+    let (unlike, unknown) = unlike(subjects, quantity);
     let notes: Vec<String> = subjects.iter().filter_map(Subject::waiting_note).collect();
     let table = CompareTable {
         comparison: &comparison,

@@ -14,11 +14,11 @@ impl Latencies {
     /// The latencies of these rows.
     pub fn new(table: &Table, rows: impl Iterator<Item = usize>) -> Latencies {
         if table.weights.is_empty() {
-            let mut sorted_ns: Vec<u64> = rows.map(|row| table.latency_ns[row]).collect();
+            let mut sorted_ns: Vec<u64> = rows.map(|row| table.value(row)).collect();
             sorted_ns.sort_unstable();
             return Latencies { sorted_ns, events: Vec::new() };
         }
-        let mut weighted: Vec<(u64, u64)> = rows.map(|row| (table.latency_ns[row], table.weight(row))).collect();
+        let mut weighted: Vec<(u64, u64)> = rows.map(|row| (table.value(row), table.weight(row))).collect();
         weighted.sort_unstable();
         let mut sum = 0;
         let sums = weighted.into_iter().map(|(ns, weight)| {

@@ -9,7 +9,7 @@ mod times;
 use super::condition::{Attribute, Condition, filter_of};
 use super::{ExplainOptions, Explanation, Side, Table};
 use latencies::Latencies;
-use latscope_event::{Field, FieldSet, Mask};
+use latscope_event::{FieldSet, Mask};
 use std::ops::Range;
 
 /// So many spots are explained, those with the most waiting time.
@@ -55,7 +55,7 @@ pub struct Spot {
     pub kind: SpotKind,
     /// What selects its events.
     pub conditions: Vec<Condition>,
-    /// Its fastest event, its median and its slowest one, nanoseconds.
+    /// Its fastest event, its median and its slowest one, nanoseconds, or the same of another quantity in its unit.
     pub latency_ns: [u64; 3],
     /// The median of all other events, nanoseconds.
     pub usual_ns: u64,
@@ -83,7 +83,7 @@ impl Candidate {
     /// Events with latencies from here on, and below there.
     fn of_latencies(table: &Table, kind: SpotKind, from_ns: u64, below_ns: Option<u64>) -> Candidate {
         let rows = table.of_latencies(from_ns, below_ns);
-        Candidate { kind, conditions: vec![latencies(from_ns, below_ns)], rows }
+        Candidate { kind, conditions: vec![latencies(table, from_ns, below_ns)], rows }
     }
 }
 
@@ -137,7 +137,7 @@ impl Table {
         });
         let without_time = conditions.iter().any(|condition| condition.attribute() == Attribute::Time);
         // How slow they are is told anyway.
-        let without = fields.collect::<FieldSet>().with(&[Field::Latency]);
+        let without = fields.collect::<FieldSet>().with(&[self.quantity.field()]);
         let options = ExplainOptions { seed, without, only, without_time, in_layer: true };
         let explanation = self.explain(&sides, &options);
         let latencies = Latencies::new(self, rows.ones());
@@ -156,7 +156,7 @@ impl Table {
     /// The rows with latencies from here on, and below there.
     fn of_latencies(&self, from_ns: u64, below_ns: Option<u64>) -> Mask {
         let mut rows = Mask::filled(self.len(), true);
-        rows.retain(|row| self.latency_ns[row] >= from_ns && below_ns.is_none_or(|below| self.latency_ns[row] < below));
+        rows.retain(|row| self.value(row) >= from_ns && below_ns.is_none_or(|below| self.value(row) < below));
         rows
     }
 
@@ -183,6 +183,6 @@ fn part_in(one: &Mask, other: &Mask) -> f64 {
 }
 
 /// Latencies from here on, and below there.
-fn latencies(from_ns: u64, below_ns: Option<u64>) -> Condition {
-    Condition::Range(Attribute::Field(Field::Latency), Some(from_ns), below_ns)
+fn latencies(table: &Table, from_ns: u64, below_ns: Option<u64>) -> Condition {
+    Condition::Range(Attribute::Field(table.quantity.field()), Some(from_ns), below_ns)
 }

@@ -65,7 +65,11 @@ impl Intervals {
         }
         let is_all = from == 0 && to.is_none();
         let times = if is_all { None } else { Some(time) };
-        Candidate { kind, conditions: times.into_iter().chain(slow_ns.map(|ns| latencies(ns, None))).collect(), rows }
+        Candidate {
+            kind,
+            conditions: times.into_iter().chain(slow_ns.map(|ns| latencies(table, ns, None))).collect(),
+            rows,
+        }
     }
 }
 
@@ -78,7 +82,7 @@ pub fn bursts(table: &Table, all: &Latencies) -> Vec<Candidate> {
         for row in intervals.rows.rows(interval) {
             let weight = table.weight(row);
             all += weight;
-            slow += if table.latency_ns[row] >= slow_ns { weight } else { 0 };
+            slow += if table.value(row) >= slow_ns { weight } else { 0 };
         }
         (slow as f64, all as f64)
     };
@@ -113,7 +117,7 @@ pub fn periodic(table: &Table, bands: &[Candidate]) -> Option<Candidate> {
     let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), intervals.width_ns);
     for at in 0..intervals.rows.len() {
         let mut histogram = Histogram::new(Grid::FINE, false);
-        intervals.rows.rows(at).for_each(|row| histogram.record_many(table.latency_ns[row], table.weight(row), 0));
+        intervals.rows.rows(at).for_each(|row| histogram.record_many(table.value(row), table.weight(row), 0));
         series.insert(at as i64, Vec::new(), &histogram.to_sparse()).ok()?;
     }
     let series = [series];
