@@ -65,6 +65,7 @@ mod serve;
 mod shells;
 mod spark;
 mod spark_eventlog;
+mod spark_live;
 mod spark_report;
 mod stack_files;
 mod stacks;

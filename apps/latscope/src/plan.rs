@@ -49,7 +49,7 @@ pub use record::Recording;
 pub use report::Report;
 pub use rotation::{Keep, Rotate};
 pub use serve::Serve;
-pub use spark::{Spark, SparkLive, SparkSample};
+pub use spark::{Spark, SparkLive, SparkSample, SparkSource};
 pub use spark_lab::{SparkLab, SparkSide};
 pub use spectrogram::{Spectrogram, Style, quoted};
 pub use stacks::Stacks;
@@ -186,8 +186,10 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
             let plan = flamegraph::plan(typed, &reading, world)?;
             Plan::Flamegraph(reading, plan)
         }
-        Verb::Spark(typed) if typed.graphite.is_some() => Plan::SparkLive(spark::live(typed, &reading)?),
         Verb::Spark(args::Spark { sample: Some(output), .. }) => Plan::SparkSample(spark::sample(output, &reading)),
+        Verb::Spark(typed) if typed.graphite.is_some() || typed.input.follow => {
+            Plan::SparkLive(spark::live(typed, &reading)?)
+        }
         Verb::Spark(typed) => {
             let mut reading = reading;
             let plan = spark::plan(typed, &mut reading)?;
@@ -228,8 +230,8 @@ impl Plan {
             Plan::Flamegraph(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Stacks(_, plan) => refuse_pictures(plan.output.as_deref(), false),
             Plan::Spark(_, plan) => refuse_pictures(plan.output.as_deref(), true),
-            Plan::SparkLive(plan) => refuse_pictures(plan.output.as_deref(), false),
             Plan::SparkSample(plan) => refuse_pictures(Some(&plan.output), false),
+            Plan::SparkLive(plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Percentiles(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Compare(plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Convert(_, plan) => refuse_pictures(Some(&plan.write), true),

@@ -86,7 +86,7 @@ pub use pylatencymap::write_pylatencymap;
 pub use scap::ScapWriter;
 pub use series_reader::SeriesReader;
 pub use series_rows::{SeriesHeader, SeriesRow};
-pub use spark_rest::broke_off;
+pub use spark_rest::{SparkNow, SparkNumbers, Unanswered, broke_off};
 pub use strace::with_files_of_threads;
 pub use tree::{Tree, double_count_note, tree, tree_over_time, without_repeats};
 pub use two_columns::TwoColumns;

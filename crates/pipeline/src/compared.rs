@@ -106,7 +106,7 @@ impl<'a> Compared<'a> {
     fn new(question: &'a Question) -> Compared<'a> {
         Compared {
             question,
-            table: Table::of(question.quantity),
+            table: Table::about(question.quantity),
             sides: Vec::new(),
             waiting: Vec::new(),
             contexts: Vec::new(),

@@ -80,7 +80,7 @@ struct Gather {
 /// The numbers of bytes that an event may have moved.
 fn bytes_fields() -> impl Iterator<Item = Field> {
     let moved = |field: &Field| field.field_type() == FieldType::Bytes && !FieldSet::DERIVED.contains(*field);
-    Field::ALL.iter().copied().filter(moved).filter(|field| *field != Field::Offset)
+    Field::ALL.iter().copied().filter(moved).filter(|field| ![Field::Offset, Field::ResultSize].contains(field))
 }
 
 impl Gather {

@@ -8,7 +8,7 @@ const EXECUTORS: usize = 1 << 14;
 const NAME_BYTES: usize = 200;
 
 /// The metrics that are used: how Spark ends their names, and their unit in nanoseconds, bytes or pieces.
-const METRICS: [(&str, f64); SparkMetric::ALL.len()] = [
+const METRICS: [(&str, f64); SparkMetric::ALL.len() - 1] = [
     ("executor.threadpool.activeTasks", 1.0),
     ("executor.succeededTasks.count", 1.0),
     ("executor.runTime.count", 1e6),
@@ -62,11 +62,13 @@ pub enum SparkMetric {
     Storage,
     /// And beside it.
     OffHeapStorage,
+    /// Cores, which Graphite is not told.
+    Cores,
 }
 
 impl SparkMetric {
     /// All of them, in the order of the values of a [`SparkExecutorNow`].
-    pub const ALL: [SparkMetric; 16] = [
+    pub const ALL: [SparkMetric; 17] = [
         SparkMetric::ActiveTasks,
         SparkMetric::Tasks,
         SparkMetric::Run,
@@ -83,6 +85,7 @@ impl SparkMetric {
         SparkMetric::OffHeapExecution,
         SparkMetric::Storage,
         SparkMetric::OffHeapStorage,
+        SparkMetric::Cores,
     ];
 
     /// Its name in JSON.
@@ -104,6 +107,7 @@ impl SparkMetric {
             "off_heap_execution_memory",
             "storage_memory",
             "off_heap_storage_memory",
+            "cores",
         ][self as usize]
     }
 
@@ -172,6 +176,14 @@ pub struct SparkExecutorNow {
 }
 
 impl SparkExecutorNow {
+    /// The name of what is of a whole application: the API has some counters for no executor.
+    pub const WHOLE: &str = "all";
+
+    /// Whether it is the whole application.
+    pub fn is_whole(&self) -> bool {
+        self.executor == SparkExecutorNow::WHOLE
+    }
+
     /// The last value; `None` where it was never sent. Memory of process trees that are not sampled is 0, and `None` here.
     pub fn get(&self, metric: SparkMetric) -> Option<u64> {
         let is_sampled = !matches!(metric, SparkMetric::JvmRss | SparkMetric::PythonRss)

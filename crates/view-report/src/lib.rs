@@ -16,6 +16,7 @@ mod plot;
 mod png;
 pub mod rows;
 mod spark;
+mod spark_timeline;
 pub mod stack_files;
 mod svg;
 
@@ -29,3 +30,4 @@ pub use html::{
 pub use palette::Theme;
 pub use percentiles::{PercentilesChart, PercentilesError, PercentilesOptions, percentiles};
 pub use spark::{SparkPicture, spark};
+pub use spark_timeline::{spark_page, spark_timeline};

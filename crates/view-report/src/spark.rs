@@ -24,8 +24,8 @@ pub struct SparkPicture {
     pub wording: Wording,
 }
 
-const LEFT_PX: f64 = 84.0;
-const RIGHT_PX: f64 = 26.0;
+pub(crate) const LEFT_PX: f64 = 84.0;
+pub(crate) const RIGHT_PX: f64 = 26.0;
 const PLOT_PX: f64 = 150.0;
 const BAR_PX: f64 = 13.0;
 /// Spans that overlap lie in rows; so many at most.
@@ -142,14 +142,7 @@ impl Picture<'_> {
         // Bold letters are wider.
         let has_room = 1.15 * text_width(text, 12.0) + width < f64::from(self.width);
         let y = if has_room { y + 22.0 } else { y + 38.0 };
-        let mut x = LEFT_PX + f64::from(self.width);
-        for (name, ink) in names {
-            x -= text_width(name, 11.0) + 4.0;
-            svg.text(x, y - 8.0, "", name);
-            x -= 14.0;
-            svg.rect(Area { x, y: y - 17.0, width: 10.0, height: 10.0 }, &format!(" fill=\"{ink}\""));
-            x -= 12.0;
-        }
+        legend(svg, (LEFT_PX + f64::from(self.width), y - 8.0), names);
         y
     }
 
@@ -255,6 +248,7 @@ impl Picture<'_> {
                 Some((stage.extent_ns()?, id, executor, peaks.get("OnHeapUnifiedMemory")?))
             })
             .collect();
+        let room = if self.analysis.pool.is_known { room } else { self.analysis.pool.reported.unwrap_or(0) };
         let y = self.heading(svg, y, title, if peaks.is_empty() { &[] } else { &names });
         if peaks.is_empty() {
             let style = format!(" fill=\"{}\"", inks.muted);
@@ -284,6 +278,18 @@ impl Picture<'_> {
             svg.put(format_args!("</g>\n"));
         }
         plot.area.bottom() + 30.0
+    }
+}
+
+/// Names beside a square of their colour, to the left of a point.
+pub(crate) fn legend(svg: &mut Svg, (right, y): (f64, f64), names: &[(&str, &str)]) {
+    let mut x = right;
+    for (name, ink) in names {
+        x -= text_width(name, 11.0) + 4.0;
+        svg.text(x, y, "", name);
+        x -= 14.0;
+        svg.rect(Area { x, y: y - 9.0, width: 10.0, height: 10.0 }, &format!(" fill=\"{ink}\""));
+        x -= 12.0;
     }
 }
 

@@ -14,6 +14,8 @@ Examples:
   latscope spark --graphite 127.0.0.1:2003 --for 10min
   latscope spark --sample executors.csv --for 10min
   latscope spark -r app-20261121011349-0000 --cgroups executors.csv
+  latscope spark --graphite 127.0.0.1:2003 -o live.html
+  latscope spark -r http://127.0.0.1:4040 --follow
   latscope spark -r app-20261121011349-0000 'job = 56'
 
 Exit status: 0 done, 1 a limit of --fail-if was broken, 2 wrong usage, 3 the log could not be read.";
@@ -37,11 +39,14 @@ pub struct Spark {
     /// Instead of a log, sample the control groups of all executors on this machine every second, and write them to this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["graphite", "read"])]
     pub sample: Option<PathBuf>,
-    /// Instead of a log, listen for what Spark's Graphite sink sends, and print what each executor does as it reports
+    /// Instead of a log, listen for what Spark's Graphite sink sends, and show what each executor does as it reports
+    ///
+    /// A terminal shows active tasks, parts of run time and memory over time; a file that ends in .svg or .html has the same as a
+    /// picture, drawn again in each interval; others get lines. --follow does so with the REST API of a driver (-r http://...).
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub graphite: Option<SocketAddr>,
-    /// Interval of the rows of --graphite [default: 10s]
-    #[arg(short = 'i', long, value_name = "DURATION", requires = "graphite")]
+    /// Interval of --graphite [default: 10s] and --follow [default: 2s]
+    #[arg(short = 'i', long, value_name = "DURATION")]
     pub interval: Option<String>,
     /// What rows of the table of counters are
     #[arg(long, value_enum, default_value_t = SparkBy::Stage)]

@@ -3,6 +3,7 @@
 use super::folding::duration;
 use super::{Reading, theme};
 use crate::{Failure, args};
+use latscope_capture_file::is_application;
 use latscope_series::spark::SparkLimit;
 use latscope_view_report::Theme;
 use latscope_view_term::SparkLevel;
@@ -25,7 +26,7 @@ pub struct Spark {
 
 /// Plans `spark`, for which all events of the log are read.
 pub fn plan(typed: args::Spark, reading: &mut Reading) -> Result<Spark, Failure> {
-    if typed.input.follow || reading.files.len() != 1 {
+    if reading.files.len() != 1 {
         return Err(Failure::Usage("latscope spark reads one complete event log; give one with -r.".into()));
     }
     reading.all_of_spark = true;
@@ -38,11 +39,11 @@ pub fn plan(typed: args::Spark, reading: &mut Reading) -> Result<Spark, Failure>
     let limit =
         |text: &String| SparkLimit::parse(text).map_err(|message| Failure::Usage(format!("--fail-if: {message}.")));
     let fail_if = typed.fail_if.iter().map(limit).collect::<Result<_, _>>()?;
-    if !(200..=4000).contains(&typed.pixels) {
-        return Err(Failure::Usage("--pixels must be from 200 to 4000.".into()));
+    if typed.interval.is_some() {
+        return Err(Failure::Usage("-i is the interval of --graphite and --follow.".into()));
     }
     let theme = theme(typed.dark, typed.light);
-    let (width, top) = (typed.pixels, typed.top);
+    let (width, top) = (picture_width(typed.pixels)?, typed.top);
     Ok(Spark { kernel: typed.kernel, by, fail_if, top, json: typed.json, width, theme, output: typed.output })
 }
 
@@ -59,25 +60,58 @@ pub fn sample(output: PathBuf, reading: &Reading) -> SparkSample {
     SparkSample { output, for_ns: reading.live.as_ref().and_then(|live| live.for_ns) }
 }
 
-/// Plan of `spark --graphite`.
+fn picture_width(pixels: u32) -> Result<u32, Failure> {
+    let is_possible = (200..=4000).contains(&pixels);
+    is_possible.then_some(pixels).ok_or_else(|| Failure::Usage("--pixels must be from 200 to 4000.".into()))
+}
+
+/// Where running applications are heard of.
+#[derive(Debug, PartialEq)]
+pub enum SparkSource {
+    /// A port that they report to.
+    Graphite(SocketAddr),
+    /// The URL of a driver.
+    Rest(String),
+}
+
+/// Plan of `spark --graphite` and `spark --follow`.
 #[derive(Debug, PartialEq)]
 pub struct SparkLive {
-    pub address: SocketAddr,
+    pub source: SparkSource,
     pub interval_ns: u64,
     /// Until Ctrl-C when not given, nanoseconds.
     pub for_ns: Option<u64>,
     pub json: bool,
+    pub width: u32,
+    pub theme: Theme,
     pub output: Option<PathBuf>,
 }
 
-/// Plans `spark --graphite`.
+/// Plans `spark --graphite` and `spark --follow`.
 pub fn live(typed: args::Spark, reading: &Reading) -> Result<SparkLive, Failure> {
-    let Some(address) = typed.graphite.filter(|_| reading.live.is_some()) else {
-        return Err(Failure::Usage(
-            "--graphite listens to running applications and cannot be combined with -r.".into(),
-        ));
+    let (source, usual_ns) = match (typed.graphite, reading.files.first()) {
+        (Some(address), None) => (SparkSource::Graphite(address), 10_000_000_000),
+        (Some(_), Some(_)) => {
+            return Err(Failure::Usage(
+                "--graphite listens to running applications and cannot be combined with -r.".into(),
+            ));
+        }
+        (None, Some(file)) if is_application(file) => (SparkSource::Rest(file.display().to_string()), 2_000_000_000),
+        _ => {
+            return Err(Failure::Usage(
+                "latscope spark --follow asks a running application; give the address of its driver, such as \
+                 -r http://127.0.0.1:4040."
+                    .into(),
+            ));
+        }
     };
-    let interval_ns = duration("--interval", &typed.interval)?.unwrap_or(10_000_000_000);
+    if !typed.fail_if.is_empty() || !typed.kernel.is_empty() || !typed.input.filter.is_empty() {
+        return Err(Failure::Usage(
+            "--fail-if, --kernel and filters need a complete event log, not an application that runs.".into(),
+        ));
+    }
+    let interval_ns = duration("--interval", &typed.interval)?.unwrap_or(usual_ns);
     let for_ns = reading.live.as_ref().and_then(|live| live.for_ns);
-    Ok(SparkLive { address, interval_ns, for_ns, json: typed.json, output: typed.output })
+    let (width, theme) = (picture_width(typed.pixels)?, theme(typed.dark, typed.light));
+    Ok(SparkLive { source, interval_ns, for_ns, json: typed.json, width, theme, output: typed.output })
 }

@@ -1,47 +1,151 @@
-//! `latscope spark --graphite`: what executors do now, as they report it.
+//! `latscope spark --graphite` and `--follow`: what executors do now. On a terminal a screen, to an .svg or .html file a picture that
+//! is drawn again in each interval, and else lines.
 
 use super::{output, reports};
 use crate::Failure;
-use crate::plan::SparkLive as Plan;
-use latscope_pipeline::Graphite;
-use latscope_view_term::{SparkMetricsTable, spark_metrics_json};
+use crate::plan::{SparkLive as Plan, SparkSource};
+use crate::tui::{self, Terminal};
+use latscope_pipeline::{Graphite, SparkLive, now_ns};
+use latscope_series::SparkTimeline;
+use latscope_view_report::{spark_page, spark_timeline};
+use latscope_view_term::{Drawn, SparkMetricsTable, spark_metrics_json, spark_screen};
 use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a signal is looked for.
+/// How often a signal or a key is looked for.
 const TURN: Duration = Duration::from_millis(50);
+/// So many columns of the last intervals are kept: more than any screen has.
+const COLUMNS: usize = 1000;
 
-/// Runs until Ctrl-C, or for a time.
+/// Where what was heard goes.
+enum To {
+    Lines(Box<output::Output>, SparkMetricsTable),
+    Json(Box<output::Output>),
+    Picture,
+    Page,
+    Screen(Terminal),
+}
+
+/// Runs until Ctrl-C, for a time, or until the application ends.
 pub fn run(plan: &Plan) -> Result<(), Failure> {
-    let path = plan.output.as_deref();
     let is_over = reports::interrupted();
-    let graphite = Graphite::listen(plan.address)
-        .map_err(|error| Failure::Input(format!("--graphite {}: Cannot listen there: {error}.", plan.address)))?;
-    say!("latscope: listening on {}; Ctrl-C ends it", graphite.address());
+    let (mut live, source) = open(plan)?;
+    let path = plan.output.as_deref();
+    let ending = path.and_then(|path| path.extension()).and_then(|ending| ending.to_str()).unwrap_or_default();
+    let mut to = match ending {
+        _ if plan.json => To::Json(Box::new(output::open(path)?.growing())),
+        "svg" => To::Picture,
+        "html" => To::Page,
+        _ if output::to_terminal(&plan.output) && tui::is_possible() => To::Screen(tui::enter()?),
+        _ => To::Lines(Box::new(output::open(path)?.growing()), SparkMetricsTable::default()),
+    };
+    if !matches!(to, To::Screen(_)) {
+        say!("latscope: {source}; Ctrl-C ends it");
+    }
     let (start, interval) = (Instant::now(), Duration::from_nanos(plan.interval_ns));
-    let fail = |error: std::io::Error| Failure::Input(format!("Cannot be written: {error}."));
-    let (mut out, mut table) = (output::open(path)?.growing(), SparkMetricsTable::default());
-    let (mut next, room) = (start + interval, output::room(&plan.output));
+    let mut timeline = SparkTimeline::new(COLUMNS);
+    let (mut next, mut is_silent, mut has_ended) = (start, false, None);
     loop {
-        let ends = is_over.load(Ordering::Relaxed)
-            || plan.for_ns.is_some_and(|for_ns| start.elapsed() >= Duration::from_nanos(for_ns));
+        let ends = has_ended.is_some()
+            || is_over.load(Ordering::Relaxed)
+            || plan.for_ns.is_some_and(|for_ns| start.elapsed() >= Duration::from_nanos(for_ns))
+            || matches!(to, To::Screen(_)) && tui::is_quit();
         if ends || Instant::now() >= next {
             next += interval;
-            let executors = graphite.take();
-            match plan.json {
-                true => {
-                    executors.iter().try_for_each(|executor| out.write_all(spark_metrics_json(executor).as_bytes()))
+            let at_s = now_ns() / 1_000_000_000;
+            let executors = match live.take(at_s) {
+                Ok(executors) => {
+                    if std::mem::take(&mut is_silent) && !matches!(to, To::Screen(_)) {
+                        say!("latscope: {source}: it answers again");
+                    }
+                    executors
                 }
-                false => out.lines(&table.lines(&executors, room)),
-            }
-            .and_then(|()| out.flush())
-            .map_err(fail)?;
+                Err(none) => {
+                    if none.is_over {
+                        has_ended.get_or_insert(none.why);
+                    } else if !std::mem::replace(&mut is_silent, true) && !matches!(to, To::Screen(_)) {
+                        say!("latscope: {source}: {}; it is asked again until it answers, or until Ctrl-C", none.why);
+                    }
+                    Vec::new()
+                }
+            };
+            timeline.add(at_s, &executors);
+            let note = if is_silent { format!("{source}, which does not answer") } else { source.clone() };
+            to.put(plan, &timeline, &executors, &note)?;
         }
         if ends {
-            return out.finish().map(|_| ()).map_err(fail);
+            to.finish(&timeline, &source)?;
+            if let Some(why) = has_ended {
+                say!("latscope: {source}: the application has ended, or its driver ({why}).");
+            }
+            return Ok(());
         }
         thread::sleep(TURN);
+    }
+}
+
+/// Opens the source, and how it is called.
+fn open(plan: &Plan) -> Result<(SparkLive, String), Failure> {
+    match &plan.source {
+        SparkSource::Graphite(address) => {
+            let graphite = Graphite::listen(*address)
+                .map_err(|error| Failure::Input(format!("--graphite {address}: Cannot listen there: {error}.")))?;
+            let source = format!("listening on {}", graphite.address());
+            Ok((SparkLive::Graphite(graphite), source))
+        }
+        SparkSource::Rest(url) => {
+            let live = SparkLive::rest(url).map_err(|why| Failure::Input(format!("{url}: {why}")))?;
+            Ok((live, format!("asking {url}")))
+        }
+    }
+}
+
+impl To {
+    fn put(
+        &mut self,
+        plan: &Plan,
+        timeline: &SparkTimeline,
+        executors: &[latscope_series::SparkExecutorNow],
+        source: &str,
+    ) -> Result<(), Failure> {
+        let fail = |error: std::io::Error| Failure::Input(format!("Cannot be written: {error}."));
+        match self {
+            To::Json(out) => {
+                let mut each = executors.iter();
+                each.try_for_each(|executor| out.write_all(spark_metrics_json(executor).as_bytes())).map_err(fail)?;
+                out.flush().map_err(fail)
+            }
+            To::Lines(out, table) => {
+                out.lines(&table.lines(executors, output::room(&plan.output))).map_err(fail)?;
+                out.flush().map_err(fail)
+            }
+            To::Picture => {
+                output::text(plan.output.as_deref(), &spark_timeline(timeline, source, plan.width, plan.theme))
+            }
+            To::Page => {
+                let again_s = plan.interval_ns.div_ceil(1_000_000_000).max(1);
+                output::text(plan.output.as_deref(), &spark_page(timeline, source, again_s))
+            }
+            To::Screen(terminal) => {
+                let size = Terminal::size();
+                let drawn = Drawn { lines: spark_screen(timeline, source, size), maps: Vec::new() };
+                terminal.draw(&drawn, size).map_err(fail)
+            }
+        }
+    }
+
+    /// Ends the output; of a screen, its last picture stays in the terminal.
+    fn finish(self, timeline: &SparkTimeline, source: &str) -> Result<(), Failure> {
+        let fail = |error: std::io::Error| Failure::Input(format!("Cannot be written: {error}."));
+        match self {
+            To::Json(out) | To::Lines(out, _) => out.finish().map(drop).map_err(fail),
+            To::Picture | To::Page => Ok(()),
+            To::Screen(terminal) => {
+                drop(terminal);
+                output::lines(None, spark_screen(timeline, source, Terminal::size()))
+            }
+        }
     }
 }

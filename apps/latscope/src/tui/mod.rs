@@ -43,7 +43,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 pub use table::Shown;
-use terminal::Terminal;
+pub use terminal::Terminal;
 
 /// Between two pictures.
 const FRAME: Duration = Duration::from_millis(33);
@@ -98,6 +98,28 @@ enum Fed {
 /// Whether somebody sits before standard input and output.
 pub fn is_possible() -> bool {
     io::stdout().is_terminal() && io::stdin().is_terminal()
+}
+
+/// Takes the terminal for a screen that only shows.
+pub fn enter() -> Result<Terminal, Failure> {
+    Terminal::enter().map_err(|error| terminal_failure(&error))
+}
+
+/// Whether a key was pressed that ends a screen that only shows.
+pub fn is_quit() -> bool {
+    use crossterm::event::{Event, KeyCode, KeyModifiers, poll, read};
+    let is_end = |event| match event {
+        Event::Key(key) if key.modifiers.contains(KeyModifiers::CONTROL) => key.code == KeyCode::Char('c'),
+        Event::Key(key) => matches!(key.code, KeyCode::Char('q') | KeyCode::Esc),
+        _ => false,
+    };
+    // Whoever is gone has seen enough.
+    while poll(Duration::ZERO).unwrap_or(false) {
+        if read().map_or(true, is_end) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Shows it until the user has seen enough; first a table of stacks, where one is given.

@@ -6,8 +6,10 @@
 
 mod answers;
 mod application;
+mod now;
 mod server;
 
+pub use now::{SparkNow, SparkNumbers, Unanswered};
 pub use server::url_of;
 
 use crate::follow::OnRestart;

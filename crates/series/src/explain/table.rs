@@ -258,7 +258,7 @@ impl Table {
 
     /// An empty table of events of which this is looked at: spots are unusual in it, and shares are parts of its sum. Events without it
     /// are left out.
-    pub fn of(quantity: Quantity) -> Table {
+    pub fn about(quantity: Quantity) -> Table {
         Table { quantity, ..Table::default() }
     }
 

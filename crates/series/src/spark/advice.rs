@@ -114,6 +114,9 @@ impl Measured {
 pub fn sizing(tasks: &SparkTasks, properties: &BTreeMap<String, String>) -> (Pool, Vec<Advice>) {
     let settings = Settings(properties);
     let pool = Pool::new(&settings, tasks);
+    if !pool.is_known {
+        return (pool, Vec::new());
+    }
     let measured = Measured::new(tasks, &settings);
     let (heap, why) = heap(&pool, &measured, settings.is_local());
     let heap_setting = if settings.is_local() { "spark.driver.memory" } else { "spark.executor.memory" };

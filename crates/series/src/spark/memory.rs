@@ -1,6 +1,7 @@
 //! Memory of executors: what was used at most, by area, and what the settings give.
 
 use super::tasks::SparkTasks;
+use latscope_event::Context;
 use latscope_event::spark::{MEMORY_METRICS, SAMPLED_METRICS};
 use std::collections::BTreeMap;
 
@@ -38,6 +39,12 @@ impl Peaks {
 pub struct Settings<'a>(pub &'a BTreeMap<String, String>);
 
 impl Settings<'_> {
+    /// Whether there are any: the REST API may refuse to show them.
+    fn are_known(&self) -> bool {
+        let is_rest = self.get(Context::SPARK_SOURCE) == Some("REST");
+        !is_rest || self.get("spark.master").is_some()
+    }
+
     /// The text of a setting.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|text| text.trim()).filter(|text| !text.is_empty())
@@ -85,6 +92,8 @@ impl Settings<'_> {
 /// The memory of an executor by its settings, bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pool {
+    /// Whether the settings were read: a driver may keep them to itself, and what Spark does without settings is not what it did.
+    pub is_known: bool,
     /// Heap.
     pub heap: u64,
     /// `spark.memory.fraction`.
@@ -129,6 +138,7 @@ impl Pool {
         let by_factor = ((heap as f64 * factor) as u64).max(least);
         let is_off_heap = settings.is_on("spark.memory.offHeap.enabled");
         Pool {
+            is_known: settings.are_known(),
             heap,
             fraction,
             storage_fraction: settings.share("spark.memory.storageFraction", 0.5),

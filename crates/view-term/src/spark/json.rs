@@ -274,18 +274,20 @@ impl SparkReport<'_> {
                 json_text(&advice.why)
             )
         });
+        // Without settings there are the defaults of Spark, which are not what the application had.
+        let known = |number: String| if pool.is_known { number } else { "null".into() };
         let is_sampled = tasks.peaks_by_executor().values().any(Peaks::is_sampled);
         let reported = pool.reported.map_or("null".into(), |bytes| bytes.to_string());
         format!(
             "{{\"sampled\":{is_sampled},\"heap\":{},\"fraction\":{},\"storage_fraction\":{},\"unified\":{},\"reported\":{reported},\
              \"off_heap\":{},\"overhead\":{},\"container\":{},\"tasks_at_a_time\":{},\"peaks\":{{{}}},\n\"stages\":[{}],\n\"advice\":[{}]}}",
-            pool.heap,
-            pool.fraction,
-            pool.storage_fraction,
-            pool.unified,
-            pool.off_heap,
-            pool.overhead,
-            pool.container(),
+            known(pool.heap.to_string()),
+            known(pool.fraction.to_string()),
+            known(pool.storage_fraction.to_string()),
+            known(pool.unified.to_string()),
+            known(pool.off_heap.to_string()),
+            known(pool.overhead.to_string()),
+            known(pool.container().to_string()),
             pool.tasks,
             list(by_executor),
             list(by_stage),

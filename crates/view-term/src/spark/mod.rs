@@ -242,6 +242,16 @@ impl<'a> SparkReport<'a> {
     fn memory(&self, text: &mut Text) {
         let pool = &self.analysis.pool;
         text.lines.push(Line::default());
+        if !pool.is_known {
+            let reported = pool
+                .reported
+                .map_or(String::new(), |bytes| format!("; executors report a unified pool of {}", format_size(bytes)));
+            text.push(&format!(
+                "memory of an executor: not known, as the server does not show the settings of the application{reported}. Nothing is \
+                 advised; its event log has them."
+            ));
+            return;
+        }
         let by_formula = format!("{} = (heap - 300 MiB) x {}", format_size(pool.unified), pool.fraction);
         let unified = match pool.reported.filter(|&reported| format_size(reported) != format_size(pool.unified)) {
             Some(reported) => format!("{} as executors reported it, not {by_formula}", format_size(reported)),

@@ -1,0 +1,166 @@
+//! What the executors of an application do over time as a picture: active tasks, parts of run time and memory, one below the other on
+//! one axis of time. The picture of what the terminal shows as rows.
+
+use crate::page::Page;
+use crate::palette::Theme;
+use crate::plot::{Axis, Plot};
+use crate::spark::{LEFT_PX, RIGHT_PX, legend};
+use crate::svg::{Area, Num, Svg};
+use latscope_event::{Wording, format_size, format_strftime};
+use latscope_series::{SPARK_MEMORY, SPARK_PARTS, SparkColumn, SparkTimeline};
+use latscope_view::Escaped;
+use std::fmt::Write;
+
+/// Height of the plots of tasks and run time, and of one of memory.
+const PLOT_PX: f64 = 110.0;
+const MEMORY_PX: f64 = 46.0;
+/// So many executors have plots of their memory.
+const EXECUTORS: usize = 24;
+const MIB: f64 = 1048576.0;
+
+struct Picture<'a> {
+    timeline: &'a SparkTimeline,
+    page: Page<'a>,
+    width: f64,
+    start_s: i64,
+    end_s: i64,
+}
+
+/// Draws the columns as one self-contained SVG; `source` is where they come from.
+pub fn spark_timeline(timeline: &SparkTimeline, source: &str, width: u32, theme: Theme) -> String {
+    let page = Page {
+        width_px: LEFT_PX + f64::from(width) + RIGHT_PX,
+        inks: theme.inks(),
+        title: if timeline.app.is_empty() { "No application has reported yet".into() } else { timeline.app.clone() },
+        contexts: &[],
+        wording: Wording::default(),
+        filter: None,
+    };
+    let times = timeline.columns.iter().map(|column| column.at_s);
+    let (start_s, end_s) = (times.clone().min().unwrap_or(0), times.max().unwrap_or(0));
+    let picture = Picture { timeline, page, width: f64::from(width), start_s, end_s: end_s.max(start_s + 1) };
+    picture.draw(source)
+}
+
+/// The same as a page that a browser reads again after so many seconds.
+pub fn spark_page(timeline: &SparkTimeline, source: &str, again_s: u64) -> String {
+    let picture = spark_timeline(timeline, source, 1200, Theme::Adaptive);
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"{again_s}\">\
+         <title>{}</title><style>body{{margin:0;background:Canvas}}svg{{max-width:100%;height:auto}}</style></head>\n\
+         <body>\n{picture}</body></html>\n",
+        Escaped(&timeline.app)
+    )
+}
+
+impl Picture<'_> {
+    fn draw(&self, source: &str) -> String {
+        let mut svg = Svg::new();
+        let timeline = self.timeline;
+        let mut y = self.page.head(&mut svg, &[source.to_string()]) + 26.0;
+        let most =
+            |value: &dyn Fn(&SparkColumn) -> Option<f64>| timeline.columns.iter().filter_map(value).fold(0.0, f64::max);
+        let tasks = |column: &SparkColumn| column.active.map(|tasks| tasks as f64);
+        let cores = |column: &SparkColumn| column.cores.map(|cores| cores as f64);
+        let inks = &self.page.inks;
+        let plot = self.plot(y, PLOT_PX, most(&tasks).max(most(&cores)).max(1.0) * 1.1);
+        plot.ground(&mut svg, &|seconds| self.time(seconds), &|tasks| format!("{tasks}"));
+        self.line(&mut svg, &plot, &cores, inks.muted);
+        self.line(&mut svg, &plot, &tasks, inks.groups[0]);
+        self.heading(&mut svg, y, "Active tasks", &[("cores", inks.muted), ("tasks", inks.groups[0])]);
+        y = plot.area.bottom() + 46.0;
+        y = self.parts(&mut svg, y);
+        for at in 0..timeline.executors.len().min(EXECUTORS) {
+            y = self.memory(&mut svg, y, at);
+        }
+        if timeline.executors.len() > EXECUTORS {
+            let text = format!("{} more executors are not drawn.", timeline.executors.len() - EXECUTORS);
+            svg.text(LEFT_PX, y, "", &text);
+            y += 20.0;
+        }
+        self.page.document(svg, y + 6.0, &[source.to_string()])
+    }
+
+    fn plot(&self, y: f64, height: f64, most: f64) -> Plot<'_> {
+        Plot {
+            area: Area { x: LEFT_PX, y, width: self.width, height },
+            x: Axis::linear(0.0, (self.end_s - self.start_s) as f64),
+            y: Axis::linear(0.0, most),
+            inks: &self.page.inks,
+        }
+    }
+
+    fn time(&self, seconds: f64) -> String {
+        let ns = self.start_s.saturating_add(seconds as i64).saturating_mul(1_000_000_000);
+        format_strftime(ns, "%H:%M:%S").unwrap_or_default()
+    }
+
+    fn heading(&self, svg: &mut Svg, y: f64, text: &str, names: &[(&str, &str)]) {
+        svg.text(LEFT_PX, y - 8.0, " font-size=\"12\" font-weight=\"bold\"", text);
+        legend(svg, (LEFT_PX + self.width, y - 8.0), names);
+    }
+
+    /// Straight lines between values; what was not sampled is a gap.
+    fn line(&self, svg: &mut Svg, plot: &Plot<'_>, value: &dyn Fn(&SparkColumn) -> Option<f64>, ink: &str) {
+        let (mut path, mut is_known) = (String::new(), false);
+        for column in &self.timeline.columns {
+            let known = value(column);
+            if let Some(value) = known {
+                let (x, y) = (plot.x_at((column.at_s - self.start_s) as f64), plot.y_at(value));
+                // Writing to a String does not fail.
+                let _ = write!(path, "{}{} {}", if is_known { 'L' } else { 'M' }, Num(x), Num(y));
+            }
+            is_known = known.is_some();
+        }
+        svg.put(format_args!(
+            "<path fill=\"none\" stroke=\"{ink}\" stroke-width=\"1.5\" stroke-linecap=\"round\" d=\"{path}\"/>\n"
+        ));
+    }
+
+    /// Parts of run time upon each other, in cores.
+    fn parts(&self, svg: &mut Svg, y: f64) -> f64 {
+        let sums =
+            self.timeline.columns.iter().filter_map(|column| column.parts).map(|parts| parts.iter().sum::<f64>());
+        let plot = self.plot(y, PLOT_PX, sums.fold(0.0, f64::max).max(0.1) * 1.1);
+        plot.ground(svg, &|seconds| self.time(seconds), &|cores| format!("{cores}"));
+        let columns: Vec<&SparkColumn> = self.timeline.columns.iter().collect();
+        for layer in 0..SPARK_PARTS.len() {
+            let ink = self.page.inks.groups[layer];
+            for pair in columns.windows(2) {
+                let Some(parts) = pair[1].parts else { continue };
+                let [left, right] = [pair[0], pair[1]].map(|column| plot.x_at((column.at_s - self.start_s) as f64));
+                let below: f64 = parts[..layer].iter().sum();
+                let (bottom, top) = (plot.y_at(below), plot.y_at(below + parts[layer]));
+                let area = Area { x: left, y: top, width: right - left, height: bottom - top };
+                svg.rect(area, &format!(" fill=\"{ink}\""));
+            }
+        }
+        let names: Vec<(&str, &str)> =
+            SPARK_PARTS.iter().zip(self.page.inks.groups).map(|(name, ink)| (*name, ink)).collect();
+        let names: Vec<(&str, &str)> = names.into_iter().rev().collect();
+        self.heading(svg, y, "Run time, in cores", &names);
+        plot.area.bottom() + 46.0
+    }
+
+    /// The memory of an executor: a line for each area, with its peak.
+    fn memory(&self, svg: &mut Svg, y: f64, at: usize) -> f64 {
+        let name = &self.timeline.executors[at];
+        // One scale for all executors, so that they compare.
+        let most = self.timeline.peaks.iter().flatten().flatten().max().copied().unwrap_or(1).max(1);
+        let plot = self.plot(y, MEMORY_PX, most as f64 / MIB * 1.1);
+        plot.ground(svg, &|seconds| self.time(seconds), &|mib| format_size((mib * MIB) as u64));
+        let mut names: Vec<(String, &str)> = Vec::new();
+        for (area, title) in SPARK_MEMORY.iter().enumerate() {
+            let ink = self.page.inks.groups[area];
+            let value = |column: &SparkColumn| column.memory.get(&at)?[area].map(|bytes| bytes as f64 / MIB);
+            self.line(svg, &plot, &value, ink);
+            let peak = self.timeline.peaks[at][area]
+                .map_or("not sampled".into(), |peak| format!("at most {}", format_size(peak)));
+            names.push((format!("{title} {peak}"), ink));
+        }
+        let names: Vec<(&str, &str)> = names.iter().rev().map(|(name, ink)| (name.as_str(), *ink)).collect();
+        let title = if name == "driver" { name.clone() } else { format!("Executor {name}") };
+        self.heading(svg, y, &title, &names);
+        plot.area.bottom() + 42.0
+    }
+}

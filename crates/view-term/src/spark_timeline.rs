@@ -1,0 +1,195 @@
+//! What the executors of an application do over time as a screen: active tasks, parts of run time and memory, each a row over the same
+//! columns of time.
+
+use crate::{Cell, Line};
+use latscope_event::{format_count, format_size, format_strftime};
+use latscope_series::{SPARK_MEMORY, SPARK_PARTS, SparkColumn, SparkTimeline};
+
+/// Heights of a cell, the least first.
+const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Width of the names, columns.
+const NAME: usize = 16;
+/// Width of the numbers behind a row, columns.
+const NUMBERS: usize = 34;
+/// Columns between two labels of the axis.
+const LABEL: usize = 12;
+
+/// Draws the newest columns for a terminal of this size: as many lines as it has rows at most.
+pub fn spark_screen(timeline: &SparkTimeline, source: &str, (columns, rows): (usize, usize)) -> Vec<Line> {
+    let width = columns.saturating_sub(NAME + NUMBERS).max(8);
+    let shown: Vec<&SparkColumn> = timeline.columns.iter().skip(timeline.columns.len().saturating_sub(width)).collect();
+    let mut lines = vec![Line::new(&head(timeline, source))];
+    let screen = Screen { shown, width };
+    let most_cores = screen.most(|column| column.cores.map(|cores| cores as f64));
+    let active = |column: &SparkColumn| column.active.map(|tasks| tasks as f64);
+    let most_tasks = screen.most(active);
+    let count = |value: f64| format_count(value as u64);
+    let of = if most_cores > 0.0 { format!(" of {} cores", count(most_cores)) } else { String::new() };
+    lines.push(screen.row("active tasks", most_tasks.max(most_cores), &active, &count, most_tasks, &of));
+    lines.push(Line::new("run time, in cores"));
+    let part = |at: usize| move |column: &SparkColumn| column.parts.map(|parts| parts[at]);
+    // One scale, so that parts compare.
+    let most = (0..SPARK_PARTS.len()).map(|at| screen.most(part(at))).fold(0.0, f64::max);
+    let cores = |value: f64| format!("{value:.2}");
+    for (at, name) in SPARK_PARTS.iter().enumerate() {
+        lines.push(screen.row(&format!("  {name}"), most, &part(at), &cores, screen.most(part(at)), ""));
+    }
+    // The last line is the axis.
+    let room = rows.saturating_sub(lines.len() + 1) / (SPARK_MEMORY.len() + 1);
+    let newest = screen.shown.last().map(|column| &column.memory);
+    // Those that live come first where not all fit.
+    let mut order: Vec<usize> = (0..timeline.executors.len()).collect();
+    order.sort_by_key(|at| newest.is_none_or(|newest| !newest.contains_key(at)));
+    let left_out = order.len().saturating_sub(room.max(1));
+    order.truncate(room.max(1));
+    order.sort_unstable();
+    let size = |value: f64| format_size(value as u64);
+    for at in order {
+        let name = &timeline.executors[at];
+        let title = if name == "driver" { name.clone() } else { format!("executor {name}") };
+        lines.push(Line::new(&title));
+        for (area, title) in SPARK_MEMORY.iter().enumerate() {
+            let value = move |column: &SparkColumn| column.memory.get(&at)?[area].map(|bytes| bytes as f64);
+            // One scale for all executors, so that they compare.
+            let most = timeline.peaks.iter().filter_map(|peaks| peaks[area]).max().unwrap_or(0) as f64;
+            let peak = timeline.peaks[at][area].unwrap_or(0) as f64;
+            lines.push(screen.row(&format!("  {title}"), most, &value, &size, peak, ""));
+        }
+    }
+    lines.push(screen.axis(left_out));
+    if lines.len() > rows {
+        // What does not fit is memory, not the axis.
+        let axis = lines.pop().unwrap_or_default();
+        lines.truncate(rows.saturating_sub(1));
+        lines.push(axis);
+    }
+    for line in &mut lines {
+        line.truncate(columns, true);
+    }
+    lines
+}
+
+fn head(timeline: &SparkTimeline, source: &str) -> String {
+    let app = if timeline.app.is_empty() { "no application has reported yet" } else { &timeline.app };
+    let count = timeline.columns.back().map_or(0, |column| column.memory.len());
+    let executors =
+        if count == 1 { "1 executor".to_string() } else { format!("{} executors", format_count(count as u64)) };
+    format!("{app}  {executors}  {source}  (q ends it)")
+}
+
+struct Screen<'a> {
+    shown: Vec<&'a SparkColumn>,
+    width: usize,
+}
+
+impl Screen<'_> {
+    fn most(&self, value: impl Fn(&SparkColumn) -> Option<f64>) -> f64 {
+        self.shown.iter().filter_map(|column| value(column)).fold(0.0, f64::max)
+    }
+
+    /// A name, a cell for each column, the value now and the greatest. What was not sampled is blank, and `-` as a number.
+    fn row(
+        &self,
+        name: &str,
+        most: f64,
+        value: &dyn Fn(&SparkColumn) -> Option<f64>,
+        text: &dyn Fn(f64) -> String,
+        peak: f64,
+        behind: &str,
+    ) -> Line {
+        let mut line = Line::new(name);
+        line.truncate(NAME - 1, true).pad_to(NAME + self.width - self.shown.len());
+        for column in &self.shown {
+            let symbol = value(column).map_or(' ', |value| {
+                let height = (value / most.max(f64::MIN_POSITIVE) * HEIGHTS.len() as f64).ceil() as usize;
+                HEIGHTS[height.clamp(1, HEIGHTS.len()) - 1]
+            });
+            line.push_cell(Cell::plain(symbol));
+        }
+        let is_known = self.shown.iter().any(|column| value(column).is_some());
+        let now = self.shown.last().and_then(|column| value(column)).map_or("-".into(), text);
+        line.push(&match is_known {
+            true => format!("  now {now:<8} most {}{behind}", text(peak)),
+            false => "  - not reported".into(),
+        });
+        line
+    }
+
+    /// The times of day at which columns ended, and how many executors have no room.
+    fn axis(&self, left_out: usize) -> Line {
+        let mut line = Line::default();
+        line.pad_to(NAME + self.width - self.shown.len());
+        let mut at = 0;
+        while let Some(column) = self.shown.get(at) {
+            let time = column.at_s.checked_mul(1_000_000_000).and_then(|ns| format_strftime(ns, "%H:%M:%S"));
+            let label = format!("│{}", time.unwrap_or_default());
+            if at + label.chars().count() > self.shown.len() && at > 0 {
+                break;
+            }
+            line.push(&label);
+            at += LABEL;
+            line.pad_to(NAME + self.width - self.shown.len() + at.min(self.shown.len()));
+        }
+        line.pad_to(NAME + self.width);
+        if left_out > 0 {
+            let executors = if left_out == 1 { "executor has" } else { "executors have" };
+            line.push(&format!("  {left_out} more {executors} no room"));
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three columns of an executor with two tasks on four cores, and one that has said nothing of its memory.
+    fn timeline() -> SparkTimeline {
+        let mib = |mib: u64| Some(mib << 20);
+        let mut timeline = SparkTimeline { app: "app-1".into(), ..SparkTimeline::default() };
+        timeline.executors = vec!["1".into(), "2".into()];
+        timeline.peaks = vec![[mib(800), None, mib(100), mib(8)], [None; 4]];
+        for (at, (active, heap)) in [(1, 100), (4, 800), (2, 400)].into_iter().enumerate() {
+            let mut column =
+                SparkColumn { at_s: 100 + 10 * at as i64, active: Some(active), cores: Some(4), ..Default::default() };
+            column.parts = (at > 0).then_some([1.0, 0.25, 0.0, 0.0, 2.0]);
+            column.memory.extend([(0, [mib(heap), None, mib(100), mib(8)]), (1, [None; 4])]);
+            timeline.columns.push_back(column);
+        }
+        timeline
+    }
+
+    #[test]
+    fn rows_have_the_heights_of_their_values() {
+        let lines = spark_screen(&timeline(), "asking x", (60, 30));
+        let text: Vec<String> = lines.iter().map(Line::text).collect();
+        let row = |name: &str| text.iter().find(|line| line.trim_start().starts_with(name)).unwrap();
+        assert!(text[0].starts_with("app-1  2 executors  asking x"), "{text:#?}");
+        assert!(row("active tasks").ends_with("▂█▄  now 2        most 4 of 4 cores"), "{text:#?}");
+        // Nobody reported in the first column; one scale for all parts.
+        assert!(row("CPU").ends_with(" ▄▄  now 1.00     most 1.00"), "{text:#?}");
+        assert!(row("GC").ends_with(" ▁▁  now 0.25     most 0.25"), "{text:#?}");
+        assert!(row("remainder").ends_with(" ██  now 2.00     most 2.00"), "{text:#?}");
+        assert!(row("heap").ends_with("▁█▄  now 400MiB   most 800MiB"), "{text:#?}");
+        assert!(row("RSS").ends_with("  - not reported"), "{text:#?}");
+        assert_eq!(text.iter().filter(|line| line.contains("not reported")).count(), 5, "{text:#?}");
+        // Rows start and end in the same columns.
+        let ends: Vec<usize> = text
+            .iter()
+            .filter_map(|line| line.split("  now").next().filter(|front| front != line))
+            .map(|front| front.chars().count())
+            .collect();
+        assert!(ends.windows(2).all(|pair| pair[0] == pair[1]), "{text:#?}");
+    }
+
+    #[test]
+    fn a_small_terminal_has_what_fits() {
+        for size in [(20, 3), (40, 9), (200, 15), (1, 1)] {
+            let lines = spark_screen(&timeline(), "s", size);
+            assert!(lines.len() <= size.1.max(1) && lines.iter().all(|line| line.width() <= size.0), "{size:?}");
+        }
+        let few: Vec<String> = spark_screen(&timeline(), "s", (120, 15)).iter().map(Line::text).collect();
+        assert!(few.last().unwrap().contains("1 more executor has no room"), "{few:#?}");
+        assert_eq!(spark_screen(&SparkTimeline::new(4), "s", (80, 24)).len(), 9);
+    }
+}

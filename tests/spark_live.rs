@@ -1,0 +1,165 @@
+//! `latscope spark --follow` and the REST API: a server that answers with what a driver of Spark 4.0.5 answered, or does not answer.
+
+use crate::program::{LATSCOPE, command, end, latscope, testdata};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+const APP: &str = "app-20261121011349-0000";
+const MIB: u64 = 1 << 20;
+
+fn answered(name: &str) -> String {
+    std::fs::read_to_string(testdata(&format!("spark_rest/{name}.json"))).unwrap()
+}
+
+fn of(name: &str) -> Vec<Value> {
+    serde_json::from_str(&answered(name)).unwrap()
+}
+
+/// A server on a port of its own until the test ends; an answer of `None` is silence. Its address.
+fn serving(answer: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'static) -> String {
+    let (listener, answer) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::new(answer));
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let answer = Arc::clone(&answer);
+            thread::spawn(move || {
+                let head = BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+                let head: Vec<String> = head.collect();
+                let path = head.first().and_then(|line| line.split([' ', '?']).nth(1)).unwrap_or_default();
+                let path = path.strip_prefix("/api/v1/applications").unwrap_or(path);
+                let path = path.strip_prefix(&format!("/{APP}")).unwrap_or(path);
+                let Some((status, body)) = answer(path) else { return };
+                let _ = write!(&stream, "HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            });
+        }
+    });
+    address
+}
+
+/// The application, while it runs.
+fn application(path: &str) -> Option<(u16, String)> {
+    let attempt = json!({"startTimeEpoch": 1_795_223_628_376_i64, "endTimeEpoch": -1, "lastUpdatedEpoch": 1_795_223_628_376_i64, "completed": false, "appSparkVersion": "4.0.5"});
+    let app = json!({"id": APP, "name": "tpcds-lab-plain", "attempts": [attempt]});
+    match path {
+        "" => Some((200, json!([app]).to_string())),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_driver_that_is_silent_or_busy_is_asked_again() {
+    let turns = AtomicUsize::new(0);
+    let url = serving(move |path| match path {
+        "/executors" => match turns.fetch_add(1, Ordering::SeqCst) {
+            0 => Some((200, answered("mid.executors"))),
+            1 => Some((503, "garbage is collected".into())),
+            2 => None,
+            3 => Some((200, answered("end.executors"))),
+            // The application has ended.
+            _ => Some((404, String::new())),
+        },
+        "/stages" => Some((200, answered("end.stages"))),
+        other => application(other).or(Some((404, String::new()))),
+    });
+    let ended = latscope(&["spark", "-r", &url, "--follow", "-i", "100ms", "--json"]);
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    assert!(ended.err.contains("503") && ended.err.contains("it is asked again"), "{}", ended.err);
+    assert!(ended.err.contains("answers again") && ended.err.contains("has ended"), "{}", ended.err);
+    let out = String::from_utf8(ended.out).unwrap();
+    let rows: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (nth, name) in ["mid.executors", "end.executors"].into_iter().enumerate() {
+        for executor in of(name) {
+            let row = rows.iter().filter(|row| row["executor"] == executor["id"]).nth(nth).unwrap();
+            let peaks = &executor["peakMemoryMetrics"];
+            assert_eq!(row["app"], APP);
+            assert_eq!(row["active_tasks"], executor["activeTasks"]);
+            assert_eq!(row["cores"], executor["totalCores"]);
+            assert_eq!(row["gc_ns"].as_u64(), executor["totalGCTime"].as_u64().map(|ms| ms * 1_000_000));
+            assert_eq!(row["heap"], peaks["JVMHeapMemory"]);
+            assert_eq!(row["jvm_rss"], peaks["ProcessTreeJVMRSSMemory"]);
+            assert_eq!(row["execution_memory"], peaks["OnHeapExecutionMemory"]);
+            assert_eq!(row["storage_memory"], executor["memoryMetrics"]["usedOnHeapStorageMemory"]);
+        }
+    }
+    // Parts of run time are those of all stages.
+    let whole = rows.iter().find(|row| row["executor"] == "all").unwrap();
+    let sum = |key: &str| of("end.stages").iter().map(|stage| stage[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(whole["cpu_ns"].as_u64(), Some(sum("executorCpuTime")));
+    assert_eq!(whole["run_ns"].as_u64(), Some(sum("executorRunTime") * 1_000_000));
+    assert_eq!(whole["shuffle_write_ns"].as_u64(), Some(sum("shuffleWriteTime")));
+}
+
+#[test]
+fn a_picture_of_what_runs_has_every_executor() {
+    let turns = AtomicUsize::new(0);
+    let url = serving(move |path| match path {
+        "/executors" if turns.fetch_add(1, Ordering::SeqCst) > 2 => Some((404, String::new())),
+        "/executors" => Some((200, answered("end.executors"))),
+        "/stages" => Some((200, answered("end.stages"))),
+        other => application(other).or(Some((404, String::new()))),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("live.html");
+    latscope(&["spark", "-r", &url, "--follow", "-i", "50ms", "-o", page.to_str().unwrap()]).success();
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("http-equiv=\"refresh\"") && page.contains(APP), "{page}");
+    for executor in of("end.executors") {
+        let heap = executor["peakMemoryMetrics"]["JVMHeapMemory"].as_u64().unwrap();
+        let expected = format!("heap at most {}MiB", heap / MIB);
+        let rounded = format!("heap at most {}MiB", heap.div_ceil(MIB));
+        assert!(page.contains(&expected) || page.contains(&rounded), "{expected}");
+    }
+}
+
+#[test]
+fn settings_that_are_not_shown_are_not_made_up() {
+    let task = |id: i64| {
+        json!({"taskId": id, "index": id, "attempt": 0, "launchTime": "2026-11-21T01:15:33.829GMT", "duration": 4000 + id,
+            "executorId": "1", "host": "127.0.0.1", "status": "SUCCESS", "taskLocality": "PROCESS_LOCAL", "speculative": false,
+            "taskMetrics": {"executorRunTime": 3900, "executorCpuTime": 2_000_000_000_i64, "jvmGcTime": 5}})
+    };
+    let tasks = json!([task(0), task(1)]).to_string();
+    let job = json!([{"jobId": 0, "status": "SUCCEEDED", "submissionTime": "2026-11-21T01:15:33.500GMT", "completionTime": "2026-11-21T01:15:39.100GMT",
+        "stageIds": [67], "numCompletedStages": 1, "numFailedStages": 0}]);
+    let report = |has_settings: bool| {
+        let (tasks, job) = (tasks.clone(), job.to_string());
+        let url = serving(move |path| match path {
+            "/environment" if has_settings => Some((200, answered("end.environment"))),
+            "/environment" => Some((500, "not for you".into())),
+            "/allexecutors" => Some((200, answered("end.executors"))),
+            "/jobs" => Some((200, job.clone())),
+            "/stages" | "/sql" => Some((200, "[]".into())),
+            "/stages/67" => Some((200, json!([of("end.stages")[0]]).to_string())),
+            "/stages/67/0/taskList" => Some((200, tasks.clone())),
+            other => application(other).or(Some((404, String::new()))),
+        });
+        let text = latscope(&["spark", "-r", &url]).success();
+        let json: Value = serde_json::from_str(&latscope(&["spark", "-r", &url, "--json"]).success()).unwrap();
+        (text, json["memory"].clone())
+    };
+    let (text, memory) = report(true);
+    assert!(text.contains("memory of an executor: heap 1GiB"), "{text}");
+    assert!(memory["heap"] == 1024 * MIB && !memory["advice"].as_array().unwrap().is_empty(), "{memory}");
+    let (text, memory) = report(false);
+    assert!(text.contains("memory of an executor: not known") && !text.contains("spark.executor.memory "), "{text}");
+    assert!(memory["heap"].is_null() && memory["container"].is_null(), "{memory}");
+    assert_eq!(memory["advice"], json!([]));
+    // What executors report is known all the same.
+    assert_eq!(
+        memory["reported"].as_u64(),
+        of("end.executors")[0]["memoryMetrics"]["totalOnHeapStorageMemory"].as_u64()
+    );
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused_with_a_way_out() {
+    let refused = |arguments: &[&str]| end(command(LATSCOPE).args(arguments), b"").failure(2);
+    let log = testdata("spark_eventlog/mini_3.5.9.json.zst").display().to_string();
+    assert!(refused(&["spark", "-r", &log, "--follow"]).contains("-r http://127.0.0.1:4040"));
+    assert!(refused(&["spark", "-r", &log, "-i", "1s"]).contains("--follow"));
+    assert!(refused(&["spark", "-r", "http://127.0.0.1:1", "--follow", "--fail-if", "gc > 10%"]).contains("event log"));
+}
