@@ -15,7 +15,7 @@ fn answered(name: &str) -> String {
     std::fs::read_to_string(testdata(&format!("spark_rest/{name}.json"))).unwrap()
 }
 
-fn of(name: &str) -> Vec<Value> {
+fn listed(name: &str) -> Vec<Value> {
     serde_json::from_str(&answered(name)).unwrap()
 }
 
@@ -31,7 +31,8 @@ fn serving(answer: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'stati
                 let head: Vec<String> = head.collect();
                 let path = head.first().and_then(|line| line.split([' ', '?']).nth(1)).unwrap_or_default();
                 let path = path.strip_prefix("/api/v1/applications").unwrap_or(path);
-                let path = path.strip_prefix(&format!("/{APP}")).unwrap_or(path);
+                let path =
+                    path.strip_prefix(&format!("/{APP}")).map_or(path, |rest| if rest.is_empty() { APP } else { rest });
                 let Some((status, body)) = answer(path) else { return };
                 let _ = write!(&stream, "HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n{body}", body.len());
             });
@@ -46,6 +47,7 @@ fn application(path: &str) -> Option<(u16, String)> {
     let app = json!({"id": APP, "name": "tpcds-lab-plain", "attempts": [attempt]});
     match path {
         "" => Some((200, json!([app]).to_string())),
+        APP => Some((200, app.to_string())),
         _ => None,
     }
 }
@@ -65,14 +67,14 @@ fn a_driver_that_is_silent_or_busy_is_asked_again() {
         "/stages" => Some((200, answered("end.stages"))),
         other => application(other).or(Some((404, String::new()))),
     });
-    let ended = latscope(&["spark", "-r", &url, "--follow", "-i", "100ms", "--json"]);
+    let ended = latscope(&["spark", "-r", &url, "--follow", "-i", "1s", "--json"]);
     assert_eq!(ended.status, Some(0), "{}", ended.err);
     assert!(ended.err.contains("503") && ended.err.contains("it is asked again"), "{}", ended.err);
     assert!(ended.err.contains("answers again") && ended.err.contains("has ended"), "{}", ended.err);
     let out = String::from_utf8(ended.out).unwrap();
     let rows: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for (nth, name) in ["mid.executors", "end.executors"].into_iter().enumerate() {
-        for executor in of(name) {
+        for executor in listed(name) {
             let row = rows.iter().filter(|row| row["executor"] == executor["id"]).nth(nth).unwrap();
             let peaks = &executor["peakMemoryMetrics"];
             assert_eq!(row["app"], APP);
@@ -87,7 +89,7 @@ fn a_driver_that_is_silent_or_busy_is_asked_again() {
     }
     // Parts of run time are those of all stages.
     let whole = rows.iter().find(|row| row["executor"] == "all").unwrap();
-    let sum = |key: &str| of("end.stages").iter().map(|stage| stage[key].as_u64().unwrap()).sum::<u64>();
+    let sum = |key: &str| listed("end.stages").iter().map(|stage| stage[key].as_u64().unwrap()).sum::<u64>();
     assert_eq!(whole["cpu_ns"].as_u64(), Some(sum("executorCpuTime")));
     assert_eq!(whole["run_ns"].as_u64(), Some(sum("executorRunTime") * 1_000_000));
     assert_eq!(whole["shuffle_write_ns"].as_u64(), Some(sum("shuffleWriteTime")));
@@ -97,17 +99,17 @@ fn a_driver_that_is_silent_or_busy_is_asked_again() {
 fn a_picture_of_what_runs_has_every_executor() {
     let turns = AtomicUsize::new(0);
     let url = serving(move |path| match path {
-        "/executors" if turns.fetch_add(1, Ordering::SeqCst) > 2 => Some((404, String::new())),
+        "/executors" if turns.fetch_add(1, Ordering::SeqCst) > 0 => Some((404, String::new())),
         "/executors" => Some((200, answered("end.executors"))),
         "/stages" => Some((200, answered("end.stages"))),
         other => application(other).or(Some((404, String::new()))),
     });
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("live.html");
-    latscope(&["spark", "-r", &url, "--follow", "-i", "50ms", "-o", page.to_str().unwrap()]).success();
+    latscope(&["spark", "-r", &url, "--follow", "-i", "1s", "-o", page.to_str().unwrap()]).success();
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("http-equiv=\"refresh\"") && page.contains(APP), "{page}");
-    for executor in of("end.executors") {
+    for executor in listed("end.executors") {
         let heap = executor["peakMemoryMetrics"]["JVMHeapMemory"].as_u64().unwrap();
         let expected = format!("heap at most {}MiB", heap / MIB);
         let rounded = format!("heap at most {}MiB", heap.div_ceil(MIB));
@@ -133,7 +135,7 @@ fn settings_that_are_not_shown_are_not_made_up() {
             "/allexecutors" => Some((200, answered("end.executors"))),
             "/jobs" => Some((200, job.clone())),
             "/stages" | "/sql" => Some((200, "[]".into())),
-            "/stages/67" => Some((200, json!([of("end.stages")[0]]).to_string())),
+            "/stages/67" => Some((200, json!([listed("end.stages")[0]]).to_string())),
             "/stages/67/0/taskList" => Some((200, tasks.clone())),
             other => application(other).or(Some((404, String::new()))),
         });
@@ -151,7 +153,7 @@ fn settings_that_are_not_shown_are_not_made_up() {
     // What executors report is known all the same.
     assert_eq!(
         memory["reported"].as_u64(),
-        of("end.executors")[0]["memoryMetrics"]["totalOnHeapStorageMemory"].as_u64()
+        listed("end.executors")[0]["memoryMetrics"]["totalOnHeapStorageMemory"].as_u64()
     );
 }
 
@@ -161,5 +163,6 @@ fn what_cannot_be_followed_is_refused_with_a_way_out() {
     let log = testdata("spark_eventlog/mini_3.5.9.json.zst").display().to_string();
     assert!(refused(&["spark", "-r", &log, "--follow"]).contains("-r http://127.0.0.1:4040"));
     assert!(refused(&["spark", "-r", &log, "-i", "1s"]).contains("--follow"));
+    assert!(refused(&["spark", "-r", "http://127.0.0.1:1", "--follow", "-i", "100ms"]).contains("1s"));
     assert!(refused(&["spark", "-r", "http://127.0.0.1:1", "--follow", "--fail-if", "gc > 10%"]).contains("event log"));
 }

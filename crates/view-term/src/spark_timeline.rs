@@ -130,7 +130,7 @@ impl Screen<'_> {
             at += LABEL;
             line.pad_to(NAME + self.width - self.shown.len() + at.min(self.shown.len()));
         }
-        line.pad_to(NAME + self.width);
+        line.pad_to(NAME + self.width).truncate(NAME + self.width, false);
         if left_out > 0 {
             let executors = if left_out == 1 { "executor has" } else { "executors have" };
             line.push(&format!("  {left_out} more {executors} no room"));
@@ -146,7 +146,8 @@ mod tests {
     /// Three columns of an executor with two tasks on four cores, and one that has said nothing of its memory.
     fn timeline() -> SparkTimeline {
         let mib = |mib: u64| Some(mib << 20);
-        let mut timeline = SparkTimeline { app: "app-1".into(), ..SparkTimeline::default() };
+        let mut timeline = SparkTimeline::default();
+        timeline.app = "app-1".into();
         timeline.executors = vec!["1".into(), "2".into()];
         timeline.peaks = vec![[mib(800), None, mib(100), mib(8)], [None; 4]];
         for (at, (active, heap)) in [(1, 100), (4, 800), (2, 400)].into_iter().enumerate() {
@@ -174,11 +175,8 @@ mod tests {
         assert!(row("RSS").ends_with("  - not reported"), "{text:#?}");
         assert_eq!(text.iter().filter(|line| line.contains("not reported")).count(), 5, "{text:#?}");
         // Rows start and end in the same columns.
-        let ends: Vec<usize> = text
-            .iter()
-            .filter_map(|line| line.split("  now").next().filter(|front| front != line))
-            .map(|front| front.chars().count())
-            .collect();
+        let rows = text.iter().filter_map(|line| line.split_once("  now"));
+        let ends: Vec<usize> = rows.map(|(front, _)| front.chars().count()).collect();
         assert!(ends.windows(2).all(|pair| pair[0] == pair[1]), "{text:#?}");
     }
 

@@ -111,6 +111,9 @@ pub fn live(typed: args::Spark, reading: &Reading) -> Result<SparkLive, Failure>
         ));
     }
     let interval_ns = duration("--interval", &typed.interval)?.unwrap_or(usual_ns);
+    if interval_ns < 1_000_000_000 {
+        return Err(Failure::Usage("-i must be 1s or more: executors date what they do by the second.".into()));
+    }
     let for_ns = reading.live.as_ref().and_then(|live| live.for_ns);
     let (width, theme) = (picture_width(typed.pixels)?, theme(typed.dark, typed.light));
     Ok(SparkLive { source, interval_ns, for_ns, json: typed.json, width, theme, output: typed.output })
