@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What captures of stacks cost: the CPU time of the sampler with 500 threads against an idle machine, and the nanoseconds a run of
 # each BPF program, by the kernel's own account, under `perf bench sched pipe`. Beside them perf, bpftrace and bcc where they run.
-# Then what a fast request pays for the stacks of slow ones: the sum of its programs with and without, in turns, under fio on a loop
-# device. REQUESTS=1 does only that. With FORKS=600 in place of all that: memory and open files of a sampler while processes fork
+# Then what a fast request pays for the stacks of slow ones: its programs with and without, at the same requests, under fio on a loop
+# device (TURNS=3 of both orders). REQUESTS=1 does only that. With FORKS=600 in place of all that: memory and open files of a sampler while processes fork
 # for so many seconds; it ends with status 1 if the memory grew by more than 64 MiB after the first fifth.
 # Needs root. SECONDS_EACH (10) may be set; PREBUILT=1 takes the program as it was built, LATSCOPE=FILE that one.
 set -euo pipefail
@@ -78,41 +78,87 @@ if [ -n "${FORKS:-}" ]; then
     exit
 fi
 
-# fast NAME COMMAND...: appends to the file NAME what all programs of the requests took of one, nanoseconds.
-fast() {
-    local name=$1 pid
-    shift
-    "$@" > "$folder/out" 2>&1 &
-    pid=$!
-    sleep 5
-    awk '/^prog_id/ { id = $2 } /^run_time_ns/ { time = $2 } /^run_cnt/ && $2 > 1000 && !known[id]++ { sum += time / $2 } END { printf "%.1f\n", sum }' \
-        "/proc/$pid/fdinfo/"* 2> /dev/null >> "$folder/$name"
-    kill -INT "$pid"
-    wait "$pid" || true
+# Counters of the programs of both captures, a line each: capture, program (they have numbers in the order of the object), ns, runs.
+counters() {
+    local capture
+    for capture in without slow; do
+        cat "/proc/${pids[$capture]}/fdinfo/"* 2> /dev/null | awk -v capture="$capture" '
+            /^prog_id/ { id = $2 } /^run_time_ns/ { time[id] = $2 } /^run_cnt/ { runs[id] = $2 }
+            END { for (id in runs) print capture, id, time[id], runs[id] }'
+    done
 }
 
-median() { sort -n "$1" | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'; }
+# windows FIRST SECOND: attaches both captures, in this order, and measures both at the same requests, in windows of a second; a line
+# each with the nanoseconds that start, issue and completion took of a request: without, with.
+windows() {
+    local -A pids
+    local capture pid arguments window before after
+    for capture in "$@"; do
+        arguments=(--stacks slow)
+        [ "$capture" = slow ] || arguments=()
+        "$latscope" record -f -s block -w "$folder/$capture.lat" "${arguments[@]}" "device = ${loop#/dev/}" > "$folder/out" 2>&1 &
+        pids[$capture]=$!
+        sleep 3
+    done
+    sleep 2
+    before=$(counters)
+    for ((window = 0; window < 15; window++)); do
+        sleep 1
+        after=$(counters)
+        printf '%s\n' "$before" - "$after" | sort -s -k1,1 -k2,2n | awk '
+            $1 == "-" { next }
+            ($1, $2) in runs && $4 > runs[$1, $2] + 1000 { line[$1] = line[$1] sprintf(" %.1f", ($3 - time[$1, $2]) / ($4 - runs[$1, $2])) }
+            { time[$1, $2] = $3; runs[$1, $2] = $4 }
+            END { print line["without"], line["slow"] }'
+        before=$after
+    done
+    for pid in "${pids[@]}"; do
+        kill -INT "$pid"
+        wait "$pid" || true
+    done
+}
 
+# What a request pays in each program: medians of all windows, and of their differences, with the middle half of these.
+table() {
+    awk 'function quantile(list, n, share, rank) { rank = int(share * (n - 1) + 0.5); return list[rank] }
+        function sorted(list, n, i, j, x) {
+            for (i = 1; i < n; i++) { x = list[i]; for (j = i - 1; j >= 0 && list[j] > x; j--) list[j + 1] = list[j]; list[j + 1] = x }
+        }
+        NF == 6 {
+            for (i = 1; i <= 3; i++) { without[i, n] = $i; with[i, n] = $(i + 3) }
+            without[4, n] = $1 + $2 + $3; with[4, n] = $4 + $5 + $6; n++
+        }
+        END {
+            split("start issue completion sum", names, " ")
+            for (i = 1; i <= 4; i++) {
+                for (w = 0; w < n; w++) { a[w] = without[i, w]; b[w] = with[i, w]; d[w] = b[w] - a[w] }
+                sorted(a, n); sorted(b, n); sorted(d, n)
+                printf "    %-11s %7.1f ns without, %7.1f ns with, difference %6.1f ns (middle half %.1f to %.1f, %d windows)\n", names[i], \
+                    quantile(a, n, 0.5), quantile(b, n, 0.5), quantile(d, n, 0.5), quantile(d, n, 0.25), quantile(d, n, 0.75), n
+            }
+        }' "$@"
+}
+
+# The second of two captures finds the request in the cache, so each is the first as often as the other.
 requests() {
-    local block=("$latscope" record -f -s block -w "$folder/t.lat")
+    local turn
     truncate -s 64M "$folder/disk"
     loop=$(losetup --find --show "$folder/disk")
-    fio --name=load --filename="$loop" --rw=randread --bs=4k --direct=1 --ioengine=psync --time_based --runtime=3600 \
+    fio --name=load --filename="$loop" --rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth="${DEPTH:-16}" --time_based --runtime=3600 \
         > /dev/null 2>&1 &
     children+=($!)
     sleep 1
-    echo "block requests, one at a time, nanoseconds of all programs for each (medians of 6 runs in turns):"
-    for turn in 1 2 3 4 5 6; do
-        fast without "${block[@]}" "device = ${loop#/dev/}"
-        fast slow "${block[@]}" --stacks slow "device = ${loop#/dev/}"
-        [ "$turn" -gt 2 ] || fast one_in_64 "${block[@]}" --stacks 1/64 "device = ${loop#/dev/}"
-        [ "$turn" -gt 2 ] || fast all "${block[@]}" --stacks all "device = ${loop#/dev/}"
+    for turn in $(seq "${TURNS:-3}"); do
+        windows without slow >> "$folder/slow_last"
+        windows slow without >> "$folder/slow_first"
     done
-    for name in without slow one_in_64 all; do
-        printf '%-12s %7.1f ns  (%s)\n' "$name" "$(median "$folder/$name")" "$(sort -n "$folder/$name" | tr '\n' ' ')"
-    done
-    awk -v with="$(median "$folder/slow")" -v without="$(median "$folder/without")" \
-        'BEGIN { printf "a fast request pays %.1f ns for --stacks slow\n", with - without }'
+    echo "block requests, one at a time, both captures at once; --stacks slow attached last:"
+    table "$folder/slow_last"
+    echo "--stacks slow attached first:"
+    table "$folder/slow_first"
+    for name in slow_last slow_first; do
+        awk 'NF == 6 { print $4 + $5 + $6 - $1 - $2 - $3 }' "$folder/$name" | sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
+    done | awk '{ sum += $1 / 2 } END { printf "a fast request pays %.1f ns for --stacks slow: the middle of both medians\n", sum }'
 }
 
 if [ -n "${REQUESTS:-}" ]; then

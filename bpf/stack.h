@@ -22,6 +22,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	unsigned long nvcsw, nivcsw;
+	void *stack;
 	u64 start_boottime;
 	u64 self_exec_id;
 	unsigned in_iowait : 1;

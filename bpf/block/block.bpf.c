@@ -26,7 +26,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__type(key, u64); /* address of the request */
-	__type(value, struct block_issuer); /* or struct block_stacked_issuer */
+	__type(value, struct block_issuer);
 } in_flight SEC(".maps");
 
 struct {
@@ -84,8 +84,16 @@ u32 fallback SEC(".data.fallback") = 0;
 /* The epoch of the histograms, see hist.h. */
 volatile u32 epoch SEC(".data.epoch") = 1;
 
-/* Set by user space when all is attached, and cleared before anything is detached: both take a while. */
-u32 running SEC(".data.running") = 0;
+/* Variables that every request reads, in one line of the cache. */
+volatile struct {
+	/*
+	 * Set by user space when all is attached, and cleared before anything is detached: both take a while. Where stacks are wanted,
+	 * the issuers of so many fast requests in 2^32 are looked at too, to compare the slow ones with.
+	 */
+	u32 running;
+	/* Where in its kernel stack a task has its registers, once that is known. */
+	u32 regs_at;
+} hot SEC(".data.running") = {};
 
 /*
  * Whether a stamp of the kernel is good: its flag says so. Kernels whose flags are macros, not an enum, clear the
@@ -134,41 +142,49 @@ static __always_inline bool wanted_issuer(const struct block_issuer *issuer)
 static __always_inline void remember(struct request *rq, u64 issue_ns, bool with_issuer, const bool direct,
 				     const bool stacked)
 {
-	struct block_stacked_issuer kept = {};
-	struct block_issuer *issuer = &kept.issuer;
+	struct block_issuer kept = {}, *issuer = &kept;
+	struct task_struct *task = 0;
 	u64 key = (u64)rq;
 
-	if (!running)
+	if (!hot.running)
 		return;
 	if (issue_ns)
 		issuer->issue_ns = issue_ns;
 	else
 		issuer->start_ns = bpf_ktime_get_ns();
 	if (config.events) {
-		u64 id = bpf_get_current_pid_tgid();
+		/* Kernels without their own BTF know no task that may be looked into. */
+		if (direct && (with_issuer || stacked))
+			task = bpf_get_current_task_btf();
+		if (with_issuer && direct) {
+			issuer->pid = task->tgid;
+			issuer->tid = task->pid;
+			put_name(task->comm, issuer->comm);
+			if (config.want_process)
+				put_name(task->group_leader->comm, issuer->process);
+		} else if (with_issuer) {
+			u64 id = bpf_get_current_pid_tgid();
 
-		if (with_issuer) {
 			issuer->pid = id >> 32;
 			issuer->tid = id;
-			issuer->cgroup = bpf_get_current_cgroup_id();
 			bpf_get_current_comm(issuer->comm, sizeof(issuer->comm));
 			if (config.want_process)
 				read_process_name((void *)bpf_get_current_task(), issuer->process);
 		}
+		if (with_issuer)
+			issuer->cgroup = bpf_get_current_cgroup_id();
 		issuer->dev = device_of(rq, direct);
 		issuer->letters = letters_of(FIELD(direct, rq, cmd_flags));
-		issuer->size = FIELD(direct, rq, __data_len);
 		if (!wanted_device(issuer->dev) || !wanted_issuer(issuer)) {
 			/* What an earlier request of the same address left: no program ran when that completed. */
 			if (!bpf_map_delete_elem(&in_flight, &key))
 				count(UNSEEN_END);
 			return;
 		}
-		/* Kernels without their own BTF know no task that may be looked into. */
 		if (direct && with_issuer && config.want_about)
-			issuer->about = about_task(bpf_get_current_task_btf(), AT_ABOUT);
+			issuer->about = about_task(task, AT_ABOUT);
 		if (stacked)
-			look_at_issue(&kept);
+			look_at_issue(task, issuer);
 	}
 	if (bpf_map_update_elem(&in_flight, &key, &kept, BPF_NOEXIST) == -EEXIST) {
 		count(UNSEEN_END);
@@ -350,7 +366,7 @@ static __always_inline void put_request(struct request *rq, struct block_issuer 
 }
 
 static __always_inline void emit(struct request *rq, struct block_issuer *issuer, u32 class, u32 bytes, s32 error,
-				 const bool direct, const bool stacked)
+				 u32 fast_looks, const bool direct, const bool stacked)
 {
 	u32 letters = letters_of(FIELD(direct, rq, cmd_flags)), dev = device_of(rq, direct), sample_weight;
 	struct block_record *record;
@@ -369,15 +385,15 @@ static __always_inline void emit(struct request *rq, struct block_issuer *issuer
 	/* Requests that flushes make of themselves have no issuer. */
 	if (!(issuer && issuer->pid) && class != FLUSH)
 		count(NO_ISSUER);
-	if (stacked && issuer && (looked = is_looked_at(times.latency_ns, times.issue_ns + times.device_ns))) {
-		struct stacked_record *to = stack_of_waiting((struct block_stacked_issuer *)issuer);
+	if (stacked && issuer && (looked = is_looked_at(times.latency_ns, times.issue_ns + times.device_ns, fast_looks))) {
+		struct stacked_record *to = stack_of_waiting(issuer);
 
 		if (to) {
 			u32 len = sizeof(struct stack_record) + (to->stack.kernel_len & KERNEL_MASK);
 
 			put_request(rq, issuer, &times, &to->record, dev, letters, bytes, error, sample_weight, direct);
 			to->record.looked = looked;
-			to->record.issued = ((struct block_stacked_issuer *)issuer)->issued;
+			to->record.issued = issuer->issued;
 			to->record.texts_len = len;
 			if (bpf_ringbuf_output(&events, to, sizeof(struct block_record) + len, SUBMIT_FLAGS))
 				count(RING_FULL);
@@ -392,9 +408,7 @@ static __always_inline void emit(struct request *rq, struct block_issuer *issuer
 	put_request(rq, issuer, &times, record, dev, letters, bytes, error, sample_weight, direct);
 	if (stacked && issuer) {
 		record->looked = looked;
-		/* It lies in a cache line of its own. */
-		if (config.issue_one_in)
-			record->issued = ((struct block_stacked_issuer *)issuer)->issued;
+		record->issued = issuer->issued;
 	}
 	bpf_ringbuf_submit(record, SUBMIT_FLAGS);
 }
@@ -419,6 +433,7 @@ static __always_inline int on_complete(struct request *rq, s32 error, u32 bytes,
 {
 	u32 class = class_of(FIELD(direct, rq, cmd_flags)), left = FIELD(direct, rq, __data_len);
 	struct block_issuer *issuer = 0;
+	u32 running = hot.running;
 	u64 key = (u64)rq;
 
 	if (!running)
@@ -433,7 +448,7 @@ static __always_inline int on_complete(struct request *rq, s32 error, u32 bytes,
 		/* A write of nothing: its flush was a request of its own; what it had to write, if anything, too. */
 		count(FLUSH_PARENT);
 	else if (config.events)
-		emit(rq, issuer, class, bytes, error, direct, stacked);
+		emit(rq, issuer, class, bytes, error, running, direct, stacked);
 	else
 		add_to_histogram(rq, issuer, class, bytes, error, direct);
 	if (issuer)

@@ -89,25 +89,16 @@ struct block_issuer {
 	u64 start_ns;            /* our own stamps: when it began to wait */
 	u64 issue_ns;            /* and when the device got it, if anybody had to look */
 	u64 cgroup;
-	u64 done;                /* bytes of partial completions */
+	u32 done;                /* bytes of partial completions */
+	u32 issued;              /* as in struct block_record */
 	u32 dev;
 	u32 letters;
-	u32 size;                /* when it began; more may have been merged into it since */
+	u32 wait;                /* tells the next wait of its thread in this call from others; 0 when no thread could wait for it */
 	u32 pid;
 	u32 tid;
 	u32 about;
 	u8 comm[16];
 	u8 process[16];
-};
-
-/* The same where stacks are wanted: what the issuer was, and where. */
-struct block_stacked_issuer {
-	struct block_issuer issuer;
-	u64 waits;               /* how often it had waited */
-	u64 thread_start;        /* 0 when there is no thread that could wait for it */
-	u64 call;                /* a number that tells its system call from others */
-	u32 issued;              /* as in struct block_record */
-	u32 pad;
 };
 
 /* What user space asks of the walk over the tags of a disk, and where the walk stopped: it goes on there when asked again. */

@@ -25,8 +25,6 @@ struct {
 	__type(value, struct stacked_record);
 } stack_desks SEC(".maps");
 
-/* Of fast requests the issuers of some are looked at too, to compare the slow ones with: of so many in 2^32. */
-volatile u32 fast_looks SEC(".data.fast_looks") = 0;
 /* Number of the last stack of an issue. */
 u32 last_issued SEC(".data.last_issued") = 0;
 
@@ -35,29 +33,55 @@ extern void bpf_task_release(struct task_struct *task) __ksym __weak;
 #include "return.h"
 
 /* One number of several; the products do not wait for each other. */
-#define MIX(a, b, c, d, e, f)                                                                            \
-	((a) + (b) * 0x9e3779b97f4a7c15 + (c) * 0xbf58476d1ce4e5b9 + (d) * 0x94d049bb133111eb +           \
-	 (e) * 0xd6e8feb86659fd93 + (f) * 0xff51afd7ed558ccd)
-
-/* Tells the system call of a thread from others: its registers when it entered the kernel. */
-static __always_inline u64 call_of(struct task_struct *task)
-{
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	u64 all;
-
-	if (bpf_core_field_exists(regs->orig_ax)) {
-		all = MIX(regs->ip, regs->sp, regs->orig_ax, regs->di, regs->si, regs->dx);
-	} else {
-		struct pt_regs___arm64 *arm = (void *)regs;
-
-		all = MIX(arm->pc, arm->sp, arm->syscallno, arm->regs[0], arm->regs[1], arm->regs[2]);
-	}
-	return all;
-}
+#define MIX(a, b, c, d) ((a) * 0x9e3779b97f4a7c15 + (b) * 0xbf58476d1ce4e5b9 + (c) * 0x94d049bb133111eb + (d) * 0xd6e8feb86659fd93)
 
 static __always_inline struct stacked_record *stack_desk(u32 which)
 {
 	return bpf_map_lookup_elem(&stack_desks, &which);
+}
+
+/*
+ * The registers of a thread when it entered the kernel. The helper that knows takes longer than all that is done with them, and the
+ * place is the same for all threads. A pointer becomes a number by being stored: on a desk, in a field that is filled last.
+ */
+static __always_inline struct pt_regs *regs_of(struct task_struct *task, u32 which)
+{
+	u64 stack = (u64)task->stack;
+	u32 at = hot.regs_at;
+
+	if (__builtin_expect(!at, 0)) {
+		struct stacked_record *desk = stack_desk(which);
+
+		if (desk) {
+			*(volatile u64 *)&desk->record.queue_ns = bpf_task_pt_regs(task);
+			at = *(volatile u64 *)&desk->record.queue_ns - stack;
+			hot.regs_at = at;
+		}
+	}
+	return (struct pt_regs *)(stack + at);
+}
+
+/*
+ * Tells a wait of a thread from others: by how often it had waited, and by the system call: where it was made, with which stack,
+ * which it is, and its second argument. Every request pays for each of them.
+ */
+static __always_inline u32 wait_of(struct task_struct *task, u64 waits, u32 desk)
+{
+	struct pt_regs *regs = regs_of(task, desk);
+	u64 all;
+
+	if (bpf_core_field_exists(regs->orig_ax)) {
+		u64 call = READ(struct pt_regs, regs, orig_ax) << 32 ^ READ(struct pt_regs, regs, si);
+
+		all = MIX(READ(struct pt_regs, regs, ip), READ(struct pt_regs, regs, sp), call, waits);
+	} else {
+		struct pt_regs___arm64 *arm = (void *)regs;
+		u64 call = (u64)READ(struct pt_regs___arm64, arm, syscallno) << 32 ^ READ(struct pt_regs___arm64, arm, regs[1]);
+
+		all = MIX(READ(struct pt_regs___arm64, arm, pc), READ(struct pt_regs___arm64, arm, sp), call, waits);
+	}
+	/* Not 0, which stands for no thread. */
+	return (u32)(all >> 32) | 1;
 }
 
 static __always_inline bool put_kernel(struct task_struct *task, struct stacked_record *to)
@@ -107,16 +131,11 @@ static __always_inline u32 hand_on_issue(struct task_struct *task)
 }
 
 /* What is remembered of the present thread, which issues a request. */
-static __always_inline void look_at_issue(struct block_stacked_issuer *to)
+static __always_inline void look_at_issue(struct task_struct *task, struct block_issuer *to)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-
 	/* Threads of the kernel work for others, one request after the other. */
-	if (!is_kthread(task)) {
-		to->waits = task->nvcsw;
-		to->thread_start = task->start_boottime;
-		to->call = call_of(task);
-	}
+	if (!is_kthread(task))
+		to->wait = wait_of(task, task->nvcsw + 1, DESK_ISSUE);
 	if (config.issue_one_in && (config.issue_one_in == 1 || !(bpf_get_prandom_u32() % config.issue_one_in)))
 		to->issued = hand_on_issue(task);
 }
@@ -125,7 +144,7 @@ static __always_inline void look_at_issue(struct block_stacked_issuer *to)
  * Whether the issuer of a request that completed at this time is looked at, and why: enum looked. Every request pays for this, so
  * its time, multiplied, stands for a random number: requests at equal distances are spread evenly.
  */
-static __always_inline u32 is_looked_at(u64 latency_ns, u64 end_ns)
+static __always_inline u32 is_looked_at(u64 latency_ns, u64 end_ns, u32 fast_looks)
 {
 	if (latency_ns >= config.slow_stack_ns)
 		return LOOKED_SLOW;
@@ -133,12 +152,12 @@ static __always_inline u32 is_looked_at(u64 latency_ns, u64 end_ns)
 }
 
 /* Whether a thread waits, in this call, and has done so once since it issued a request. */
-static __always_inline bool waits_for(struct task_struct *task, const struct block_stacked_issuer *issued)
+static __always_inline bool waits_for(struct task_struct *task, const struct block_issuer *issued)
 {
 	u32 state = task->__state;
 
-	return task->start_boottime == issued->thread_start && task->nvcsw == issued->waits + 1 && !task->on_cpu &&
-	       state & (DISK_SLEEP | SLEEP) && !(state & NOLOAD) && call_of(task) == issued->call;
+	return !task->on_cpu && state & (DISK_SLEEP | SLEEP) && !(state & NOLOAD) &&
+	       wait_of(task, task->nvcsw, DESK_COMPLETION) == issued->wait;
 }
 
 struct returned_record {
@@ -170,17 +189,17 @@ static int returned(struct bpf_map *map, void *key, void *value)
 }
 
 /* A desk with the stack of the issuer of a request, which has completed, if it still waits for it; else null. */
-static __always_inline struct stacked_record *stack_of_waiting(const struct block_stacked_issuer *issued)
+static __always_inline struct stacked_record *stack_of_waiting(const struct block_issuer *issued)
 {
 	struct stacked_record *to = 0, *desk;
 	struct task_struct *task;
 
-	if (!bpf_task_from_pid || !bpf_task_release || !issued->thread_start)
+	if (!bpf_task_from_pid || !bpf_task_release || !issued->wait)
 		return 0;
 	desk = stack_desk(DESK_COMPLETION);
 	if (!desk)
 		return 0;
-	task = bpf_task_from_pid(issued->issuer.tid);
+	task = bpf_task_from_pid(issued->tid);
 	if (!task)
 		return 0;
 	if (waits_for(task, issued)) {

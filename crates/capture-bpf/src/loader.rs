@@ -210,7 +210,10 @@ impl Loaded {
 
     /// Sets a variable that has a section of its own, given as `.data.name`.
     pub fn set_variable(&self, section: &str, value: u32) -> Result<(), Error> {
-        let set = self.map(section)?.update(&0u32.to_ne_bytes(), &value.to_ne_bytes(), MapFlags::ANY);
+        let map = self.map(section)?;
+        let mut bytes = value.to_ne_bytes().to_vec();
+        bytes.resize(map.value_size() as usize, 0);
+        let set = map.update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY);
         set.map_err(|error| failed("setting a variable of", &error))
     }
 

@@ -71,6 +71,11 @@ impl Capture {
         self.loaded.set_variable(".data.running", 1)
     }
 
+    /// They go on to count; of so many fast requests in 2^32 the issuer is looked at.
+    pub fn look_at_fast(&self, looks: u32) -> Result<(), Error> {
+        self.loaded.set_variable(".data.running", looks.max(1))
+    }
+
     /// From here on none do; the programs are detached.
     pub fn stop(&mut self) -> Result<(), Error> {
         let stopped = self.loaded.set_variable(".data.running", 0);

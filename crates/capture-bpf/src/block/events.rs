@@ -2,9 +2,7 @@
 
 use super::account::{Capture, config};
 use super::devices::{self, Stamp};
-use super::layout::{
-    BlockIssuer, BlockRecord, BlockStackedIssuer, LETTERS_ABOUT, LETTERS_ISSUED, LETTERS_RETURNED, MODES, until_nul,
-};
+use super::layout::{BlockIssuer, BlockRecord, LETTERS_ABOUT, LETTERS_ISSUED, LETTERS_RETURNED, MODES, until_nul};
 use super::letters;
 use super::stacks::{Columns, IssuerStacks};
 use super::waiting::{Lookups, Wanted};
@@ -82,9 +80,6 @@ impl BlockEvents {
             true => &["complete", "merge", "issue", "start"],
             false => &["complete", "merge", "issue"],
         };
-        if stacks.is_some() {
-            opened.set_value_bytes("in_flight", BlockStackedIssuer::SIZE as u32)?;
-        }
         let mut capture = Capture::start(kernel, opened, options.from_queue, always, (Stamp::Issue, &[]), "events")?;
         pushed.fill(&capture)?;
         capture.context.properties.insert("kernel_filter".into(), pushed.describe(options));
@@ -218,13 +213,10 @@ impl BlockEvents {
         batch.end_row();
     }
 
-    /// Puts the account of stacks into the context, and adapts how many fast requests have one.
-    fn account_stacks(&mut self) -> Result<(), Error> {
-        let Some(stacks) = &mut self.stacks else { return Ok(()) };
-        stacks.account(&mut self.capture.context);
-        match stacks.adapt() {
-            Some(looks) => self.capture.loaded.set_variable(".data.fast_looks", looks),
-            None => Ok(()),
+    /// Puts the account of stacks into the context.
+    fn account_stacks(&mut self) {
+        if let Some(stacks) = &mut self.stacks {
+            stacks.account(&mut self.capture.context);
         }
     }
 
@@ -233,7 +225,7 @@ impl BlockEvents {
         let stacks = self.stacks.as_ref().filter(|stacks| stacks.has_issues());
         let issued: HashMap<u64, u32> = match stacks {
             Some(_) => in_flight(&self.capture)?
-                .map(|(request, bytes)| (request, BlockStackedIssuer::read(&bytes).issued))
+                .map(|(request, bytes)| (request, BlockIssuer::read(&bytes).issued))
                 .filter(|&(_, number)| number != 0)
                 .collect(),
             None => HashMap::new(),
@@ -296,7 +288,10 @@ impl Events for BlockEvents {
         if self.looked.elapsed() >= LOOK_FOR_UNSTAMPED {
             self.looked = Instant::now();
             self.capture.refresh()?;
-            self.account_stacks()?;
+            self.account_stacks();
+            if let Some(looks) = self.stacks.as_mut().and_then(IssuerStacks::adapt) {
+                self.capture.look_at_fast(looks)?;
+            }
         }
         Ok(flow)
     }
@@ -334,7 +329,7 @@ impl Events for BlockEvents {
             let _ = sink(&self.capture.context, &self.batch);
         }
         self.capture.refresh()?;
-        self.account_stacks()?;
+        self.account_stacks();
         let (unfinished, lost) = self.unfinished()?;
         self.capture.context.tally.add(Anomaly::ProcessGone, self.processes.unknown);
         self.capture.context.tally.add(Anomaly::Unfinished, unfinished);

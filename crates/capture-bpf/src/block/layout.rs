@@ -105,27 +105,16 @@ shared! {
         start_ns: u64,
         issue_ns: u64,
         cgroup: u64,
-        done: u64,
+        done: u32,
+        issued: u32,
         dev: u32,
         letters: u32,
-        size: u32,
+        wait: u32,
         pid: u32,
         tid: u32,
         about: u32,
         comm: [u8; 16],
         process: [u8; 16],
-    }
-}
-
-shared! {
-    /// The same where stacks are wanted.
-    pub struct BlockStackedIssuer {
-        issuer: BlockIssuer,
-        waits: u64,
-        thread_start: u64,
-        call: u64,
-        issued: u32,
-        pad: u32,
     }
 }
 
@@ -192,7 +181,6 @@ mod tests {
         assert_layout(HEADERS, "block_config", BlockConfig::SIZE, BlockConfig::LAYOUT);
         assert_layout(HEADERS, "block_record", BlockRecord::SIZE, BlockRecord::LAYOUT);
         assert_layout(HEADERS, "block_issuer", BlockIssuer::SIZE, BlockIssuer::LAYOUT);
-        assert_layout(HEADERS, "block_stacked_issuer", BlockStackedIssuer::SIZE, BlockStackedIssuer::LAYOUT);
         assert_layout(HEADERS, "block_walk", BlockWalk::SIZE, BlockWalk::LAYOUT);
         assert_layout(HEADERS, "block_waiting", BlockWaiting::SIZE, BlockWaiting::LAYOUT);
         let stacks = evaluate(HEADERS, &["LETTERS_ISSUED", "LETTERS_RETURNED", "LOOKED_NOT", "LOOKED_SLOW"]);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// So many stacks of issues are kept for requests that have not completed.
 const KEPT: usize = 1 << 16;
 /// So many fast requests a second have a stack, for the slow ones to be compared with.
-const BASELINE_PER_S: u64 = 10;
+const BASELINE_PER_S: u64 = 5;
 /// The share of fast requests that have one is adapted this often.
 const ADAPT_EVERY: Duration = Duration::from_millis(200);
 /// The issuer did something else by the time at which its request completed.

@@ -90,7 +90,7 @@ fn what_completed_unseen_does_not_wait() {
     let options = Options { ring_bytes: 1 << 20, ..Options::new(Source::Block, FieldSet::EVERY) };
     let mut events = BlockEvents::start(&mut kernel, Opened::open(OBJECT).unwrap(), &options).unwrap();
     let mut issuer = BlockIssuer::read(&[]);
-    (issuer.dev, issuer.size, issuer.pid) = (devices::number_of(4095, 7), 4096, 1);
+    (issuer.dev, issuer.pid) = (devices::number_of(4095, 7), 1);
     issuer.start_ns = MonotonicClock::measure().now_stamp_ns() - 2_000_000_000;
     issuer.issue_ns = issuer.start_ns + 1;
     events.leave_behind(u64::MAX - 8, &issuer);
