@@ -107,6 +107,16 @@ impl Symbols {
     }
 }
 
+/// How an unwind table marks what the kernel calls, not the program.
+const SIGNAL_FRAME: &[u8] = b"zRS\0";
+/// The call `rt_sigreturn` of x86-64: `mov rax, 15; syscall`.
+const SIGNAL_RETURN: &[u8] = b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05";
+
+/// Where these bytes are among others.
+fn holds(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
 /// What is known of a file.
 #[derive(Debug)]
 pub struct Elf {
@@ -116,6 +126,8 @@ pub struct Elf {
     pub sections: ExplicitModuleSectionInfo<Vec<u8>>,
     /// Its functions.
     pub symbols: Symbols,
+    /// The address of the code to which handlers of signals return.
+    pub signal_return: Option<u64>,
     /// Whether it has its full table of functions, and not just those that it exports.
     is_full: bool,
     /// Identifies the build; empty if the linker wrote none.
@@ -187,9 +199,14 @@ impl Elf {
                 symbols = functions(source, table, &sections).unwrap_or_default();
             }
         }
+        let marks_signals = unwind.eh_frame.as_ref().is_some_and(|table| holds(table, SIGNAL_FRAME).is_some());
+        let signal_return = find(b".text").filter(|_| marks_signals).and_then(|text| {
+            let at = holds(&contents(source, text)?, SIGNAL_RETURN)?;
+            text.address.checked_add(at as u64)
+        });
         let build_id = data(b".note.gnu.build-id").and_then(|note| Some(note.get(16..36.min(note.len()))?.to_vec()));
         let is_full = sections.iter().any(|section| section.kind == SHT_SYMTAB);
-        Some(Elf { is_full, loads, sections: unwind, symbols, build_id: build_id.unwrap_or_default() })
+        Some(Elf { is_full, loads, sections: unwind, symbols, signal_return, build_id: build_id.unwrap_or_default() })
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Module {
     pub symbols: Symbols,
     /// Whether it has unwind tables. Without them, frame pointers are what is left.
     pub has_tables: bool,
+    /// The address of the code to which handlers of signals return, as the file states it.
+    pub signal_return: Option<u64>,
     loads: Vec<Load>,
     /// Unwinds the addresses that the file states, so its cached rules serve every process wherever it is loaded.
     unwinder: Tabled,
@@ -53,7 +55,8 @@ impl Module {
             unwinder.add_module(Tables::new(String::new(), start..end, start, sections));
         }
         let bytes = bytes + elf.symbols.bytes() + 4096;
-        Some(Module { id, name: name.into(), symbols: elf.symbols, has_tables, loads: elf.loads, unwinder, bytes })
+        let (name, symbols, signal_return, loads) = (name.into(), elf.symbols, elf.signal_return, elf.loads);
+        Some(Module { id, name, symbols, has_tables, signal_return, loads, unwinder, bytes })
     }
 
     /// The address that the file states for what is at this offset in it.

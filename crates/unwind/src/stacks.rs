@@ -105,6 +105,7 @@ impl Stacks {
             let trampoline = matches!(process.place(at), Place::Compiled)
                 && addresses.len() > 1
                 && process.compiled(at).is_some_and(|name| name.starts_with("py::"));
+            let mut interrupted = false;
             let next = match process.place(at) {
                 _ if trampoline && cfg!(target_arch = "x86_64") => match leave_trampoline(&mut current, &mut read) {
                     Some(next) => Ok(Some(next)),
@@ -124,14 +125,23 @@ impl Stacks {
                             }
                         }
                     };
-                    module.step(stated, &mut current, &mut self.cache, &mut read)
+                    interrupted = addresses.len() > 1 && module.signal_return == Some(stated.address());
+                    if interrupted {
+                        leave_signal_frame(&mut current, &mut read).map(Some).ok_or(NoStep)
+                    } else {
+                        module.step(stated, &mut current, &mut self.cache, &mut read)
+                    }
                 }
                 _ => {
                     quality = Quality::FramePointers;
                     self.pointers.unwind_frame(address, &mut current, &mut self.cache, &mut read).map_err(|_| NoStep)
                 }
             };
-            match next.ok().map(|next| next.and_then(FrameAddress::from_return_address)) {
+            let frame = |next| match interrupted {
+                true => Some(FrameAddress::from_instruction_pointer(next)),
+                false => FrameAddress::from_return_address(next),
+            };
+            match next.ok().map(|next| next.and_then(frame)) {
                 None => return Quality::Truncated,
                 Some(None) => return quality,
                 Some(Some(next)) => {
@@ -322,6 +332,20 @@ impl Stacks {
 /// A stable name for a function that must not be named.
 fn hash_name(module: &str, name: &str) -> String {
     format!("{module}#{:016x}", stack_hash(name))
+}
+
+/// What a signal interrupted on x86-64: the kernel laid its registers on the stack, in a `ucontext` that the handler has left there.
+fn leave_signal_frame(registers: &mut UnwindRegsNative, read: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
+    let context = registers.sp();
+    let mut saved = |offset| read(context.checked_add(offset)?).ok();
+    let (ip, _sp, _bp) = (saved(168)?, saved(160)?, saved(120)?);
+    #[cfg(target_arch = "x86_64")]
+    {
+        registers.set_bp(_bp);
+        registers.set_sp(_sp);
+        registers.set_ip(ip);
+    }
+    Some(ip)
 }
 
 /// The caller of a trampoline of CPython on x86-64. Its code has no unwind table: it keeps eight bytes on the stack and calls,

@@ -163,6 +163,30 @@ fn c_without_frame_pointers_is_complete_and_agrees_with_gdb() {
     }
 }
 
+/// gdb prints no address for the frame that the kernel makes.
+#[test]
+fn what_a_signal_interrupted_called_its_handler() {
+    if !cfg!(all(target_arch = "x86_64", target_env = "gnu")) {
+        skip!("the frames of signals are known on x86-64 with glibc");
+    }
+    let Some((_folder, program)) = compiled("cc", &["-O2", "-fomit-frame-pointer"], "handler.c") else {
+        skip!("no C compiler")
+    };
+    let program = Program::start(&mut Command::new(program));
+    let mut stacks = Stacks::new(Naming::Plain);
+    let user = sample(&mut stacks, program.pid(), program.pid(), 0);
+    let text = text(&mut stacks, program.pid(), &user);
+    assert_eq!(user.quality, Quality::Complete, "{text}");
+    assert!(text.starts_with("_start;"), "{text}");
+    assert!(text.contains("main;interrupted;interrupted;interrupted;"), "{text}");
+    assert!(text.contains("on_signal;wait_in_handler;"), "{text}");
+    if has_gdb() {
+        let theirs = gdb(program.pid());
+        let (both, ours): (Vec<u64>, Vec<u64>) = user.addresses.iter().partition(|address| theirs.contains(address));
+        assert_eq!((both, ours.len()), (theirs, 1), "{text}");
+    }
+}
+
 #[test]
 fn stripped_programs_have_offsets_that_address_space_layout_does_not_change() {
     let Some((_folder, program)) = compiled("cc", &["-O2", "-fomit-frame-pointer", "-s"], "planted.c") else {
