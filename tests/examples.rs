@@ -286,3 +286,24 @@ fn commands_of_the_documentation_work() {
     }
     assert!(run > 60, "{run} commands were run");
 }
+
+/// Commands in tables stand for others and have no files here, so they need not succeed; but their words have to be right.
+#[test]
+fn commands_in_place_of_other_tools_are_understood() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(root().join("docs/how-to/other-tools.md")).unwrap();
+    let code = text.lines().filter(|line| line.starts_with('|')).flat_map(|line| line.split('`').skip(1).step_by(2));
+    let commands: Vec<&str> = code.filter(|code| code.starts_with("latscope ") && code.contains(" -")).collect();
+    let path = format!("{}:{}", Path::new(LATSCOPE).parent().unwrap().display(), std::env::var("PATH").unwrap());
+    for written in &commands {
+        // Without capabilities, what is live stops before it captures.
+        let mut bash = command(if is_root() { "setpriv" } else { "bash" });
+        if is_root() {
+            bash.args(["--bounding-set=-all", "--inh-caps=-all", "bash"]);
+        }
+        let ended = end(bash.args(["-c", written]).current_dir(folder.path()).env("PATH", &path), b"");
+        let lacks_device = ended.status == Some(2) && ended.err.contains("No block device");
+        assert!(ended.status == Some(3) || lacks_device, "{written}\n{:?} {}", ended.status, ended.err);
+    }
+    assert!(commands.len() > 30, "{} commands", commands.len());
+}
