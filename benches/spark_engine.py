@@ -89,7 +89,7 @@ def latscope_engine(folder: Path):
     import latscope as lat
 
     def cells():
-        series = lat.read([str(path) for path in sorted(folder.rglob("*.parquet"))]).series("10s", precision=5)
+        series = lat.read([str(path) for path in sorted(folder.rglob("*.parquet"))]).series("10s", precision=32)
         table = series.cells()
         return np.column_stack([table[name].to_numpy() for name in ("time_ns", "k", "n")])
 

@@ -154,6 +154,9 @@ fn runs(example: &str, folder: &Path) -> bool {
         "lab spark tables ",
         "lab spark --conf ",
         "--conf spark.",
+        // They need executors that run.
+        "--sample executors.csv",
+        "--cgroups executors.csv",
         "base.1/",
         "sdb/",
     ]
