@@ -14,7 +14,7 @@ fi
 "$python" -m pip install --quiet --disable-pip-version-check duckdb-extension-tpcds==1.5.5
 rm -rf "$out"/{base,against}.* "$out"/compare-*
 "$latscope" lab spark demo --python "$python" -o "$out" --scale "${DEMO_SCALE:-0.1}" --rounds "${DEMO_ROUNDS:-2}" \
-    --queries q3,q55,q67,python --conf spark.executor.memory=512m --against spark.executor.memory=1g
+    --queries q3,q67,python --conf spark.executor.memory=512m --against spark.executor.memory=1g
 "$latscope" spark -r "$out/base.1/spark.log" --kernel "$out/base.1/kernel.lat" --by sql --top 5 2>/dev/null || cat "$out/base.1/report.txt"
 "$latscope" heatmap -r "$out/base.1/spark.log" -o "$out/tasks.svg"
 "$latscope" heatmap -r "$out/base.1/spark.log" -y remainder --by tag:description -o "$out/remainder.svg"

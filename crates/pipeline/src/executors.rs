@@ -126,9 +126,9 @@ impl Executors {
             true => read("", "io.stat").map(|text| io_of_version_2(&text)),
             false => {
                 let recursive = read("blkio", "blkio.throttle.io_service_bytes_recursive");
-                recursive
-                    .or_else(|| read("blkio", "blkio.throttle.io_service_bytes"))
-                    .map(|text| io_of_version_1(&text))
+                let text = recursive.or_else(|| read("blkio", "blkio.throttle.io_service_bytes"));
+                // Newer kernels count nothing in groups without limits, and name no device then.
+                text.filter(|text| text.contains(" Read ")).map(|text| io_of_version_1(&text))
             }
         };
         set(Usage::Read, io.map(|io| io[0]));

@@ -112,6 +112,10 @@ fn version_1_is_read() {
         ],
     );
     let row = sampled(root.path());
+    let bytes = root.path().join("sys/fs/cgroup/blkio/blkio.throttle.io_service_bytes");
+    fs::write(&bytes, "Total 0\n").unwrap();
+    let uncounted = sampled(root.path()).sample.values;
+    assert_eq!([uncounted[Usage::Read as usize], uncounted[Usage::Written as usize]], [None; 2], "this is not zero");
     assert_eq!(row.group, ("/a".to_string(), 1));
     let expected = [
         ("cpu_ns", 123_456_789),

@@ -6,6 +6,7 @@ use crate::svg::{Num, Svg};
 use latscope_event::format_size;
 use latscope_series::spark::{ExecutorUsage, Usage};
 
+const MIB: f64 = 1048576.0;
 const HEIGHT_PX: f64 = 100.0;
 /// So many executors have a line of their own.
 const LINES: usize = 6;
@@ -22,16 +23,16 @@ impl Picture<'_> {
         }
         let inks = &self.page.inks;
         let cores: &dyn Fn(f64) -> String = &|cores| format!("{cores}");
-        let bytes: &dyn Fn(f64) -> String = &|bytes| format_size(bytes as u64);
-        let (mib, per_second) = (1048576.0, &|mib: f64| format!("{}/s", format_size((mib * 1048576.0) as u64)));
+        let size: &dyn Fn(f64) -> String = &|mib| format_size((mib * MIB) as u64);
+        let per_second: &dyn Fn(f64) -> String = &|mib| format!("{mib}MiB/s");
         let kept = usage.iter().flat_map(|(_, of)| of.steps(Usage::ThrottledTime)).any(|(_, more)| more > 0);
         let panels: [(&str, &dyn Fn(&ExecutorUsage) -> Steps, &dyn Fn(f64) -> String); 4] = [
             ("CPU of the control group of an executor, cores", &|of| self.rates(of, &[Usage::Cpu], 1e9), cores),
-            ("Memory of the control group", &|of| self.values(of, Usage::Memory), bytes),
-            ("Block devices, read and written", &|of| self.rates(of, &[Usage::Read, Usage::Written], mib), per_second),
+            ("Memory of the control group", &|of| self.values(of, Usage::Memory), size),
+            ("Block devices, read and written", &|of| self.rates(of, &[Usage::Read, Usage::Written], MIB), per_second),
             (
                 "Network of its namespace, received, sent and loopback",
-                &|of| self.rates(of, &[Usage::Received, Usage::Sent, Usage::Loopback], mib),
+                &|of| self.rates(of, &[Usage::Received, Usage::Sent, Usage::Loopback], MIB),
                 per_second,
             ),
         ];
@@ -50,6 +51,10 @@ impl Picture<'_> {
                 );
             }
             let legend: Vec<(&str, &str)> = names.iter().rev().map(|(name, ink)| (name.as_str(), *ink)).collect();
+            // What no group counts has no picture, which would look like zero.
+            if lines.iter().all(|(steps, _)| steps.is_empty()) {
+                continue;
+            }
             y = self.heading(svg, y, title, &legend);
             let most = lines.iter().flat_map(|(steps, _)| steps).map(|(_, value)| *value).fold(0.0, f64::max);
             let seconds = self.extent_ns.1.abs_diff(self.extent_ns.0) as f64 / 1e9;
@@ -58,7 +63,7 @@ impl Picture<'_> {
             let plot = Plot { area, x: Axis::linear(0.0, seconds), y: Axis::linear(0.0, top), inks };
             plot.ground(svg, &elapsed, label);
             if at == 1 {
-                self.limit(svg, &plot);
+                self.limit(svg, &plot, top * MIB);
             }
             lines.iter().filter(|(steps, _)| !steps.is_empty()).for_each(|(steps, ink)| plot.steps(svg, steps, ink));
             y = area.bottom() + 26.0;
@@ -67,11 +72,11 @@ impl Picture<'_> {
     }
 
     /// The least limit of memory, where it is not far above what was used.
-    fn limit(&self, svg: &mut Svg, plot: &Plot) {
+    fn limit(&self, svg: &mut Svg, plot: &Plot, most: f64) {
         let usage = &self.analysis.tasks.usage;
         let Some(limit) = usage.iter().filter_map(|(_, of)| of.most(Usage::MemoryLimit)).min() else { return };
-        let y = plot.y_at(limit as f64);
-        if y >= plot.area.y {
+        let y = plot.y_at(limit as f64 / MIB);
+        if (limit as f64) < most {
             svg.put(format_args!(
                 "<path stroke=\"{}\" stroke-dasharray=\"4 3\" d=\"M{} {}h{}\"><title>limit {}</title></path>\n",
                 self.page.inks.alarm,
@@ -92,10 +97,11 @@ impl Picture<'_> {
     fn rates(&self, of: &ExecutorUsage, counters: &[Usage], unit: f64) -> Steps {
         let mut points: Steps = Vec::new();
         for pair in of.samples.windows(2) {
-            let more: u64 = counters
+            let more = counters
                 .iter()
                 .filter_map(|&of| pair[1].values[of as usize]?.checked_sub(pair[0].values[of as usize]?))
-                .fold(0, u64::saturating_add);
+                .reduce(u64::saturating_add);
+            let Some(more) = more else { continue };
             let took = pair[1].time_ns.abs_diff(pair[0].time_ns).max(1) as f64 / 1e9;
             points.push((self.seconds(pair[0].time_ns), more as f64 / unit / took));
         }
@@ -106,7 +112,7 @@ impl Picture<'_> {
 
     fn values(&self, of: &ExecutorUsage, gauge: Usage) -> Steps {
         let point = |sample: &latscope_series::spark::UsageSample| {
-            Some((self.seconds(sample.time_ns), sample.values[gauge as usize]? as f64))
+            Some((self.seconds(sample.time_ns), sample.values[gauge as usize]? as f64 / MIB))
         };
         of.samples.iter().filter_map(point).collect()
     }
