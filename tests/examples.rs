@@ -60,6 +60,8 @@ fn furnish(folder: &Path) {
     }
     let rolled = testdata("spark_eventlog/eventlog_v2_local-1795226752528");
     std::os::unix::fs::symlink(rolled, folder.join("eventlog_v2_app-20261121012754-0002")).expect("a link");
+    let samples = "1795483934688000000,app-20261121011349-0000,0,/a,2,1,,,,,,,,,,,,,\n";
+    write("executors.csv", format!("{}\n{samples}", latscope_series::spark::UsageRow::header()).as_bytes());
     write("profile.pb.gz", &std::fs::read(testdata("pprof/slow_io.pb.gz")).expect("the profile is there"));
     write("maps.txt", &unpacked("bpftrace_stacks/slow_io.txt"));
     write("stacks.txt", &unpacked("stap_stacks/made_up.txt"));
@@ -153,6 +155,8 @@ fn runs(example: &str, folder: &Path) -> bool {
         "lab scan /dev/",
         "lab spark tables ",
         "lab spark --conf ",
+        // Where no executor runs, there is nothing to sample.
+        "spark --sample ",
         "--conf spark.",
         // They need executors that run.
         "--sample executors.csv",

@@ -24,7 +24,7 @@ impl Picture<'_> {
         let inks = &self.page.inks;
         let cores: &dyn Fn(f64) -> String = &|cores| format!("{cores}");
         let size: &dyn Fn(f64) -> String = &|mib| format_size((mib * MIB) as u64);
-        let per_second: &dyn Fn(f64) -> String = &|mib| format!("{mib}MiB/s");
+        let per_second: &dyn Fn(f64) -> String = &|mib| format!("{}MiB/s", (mib * 1000.0).round() / 1000.0);
         let kept = usage.iter().flat_map(|(_, of)| of.steps(Usage::ThrottledTime)).any(|(_, more)| more > 0);
         let panels: [(&str, &dyn Fn(&ExecutorUsage) -> Steps, &dyn Fn(f64) -> String); 4] = [
             ("CPU of the control group of an executor, cores", &|of| self.rates(of, &[Usage::Cpu], 1e9), cores),
