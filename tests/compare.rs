@@ -306,8 +306,7 @@ fn the_gate_of_ci_fails_like_the_limit() {
     let gate = |limit: &str, undecided: &str| {
         let mut gate = command(root().join("packaging/ci/gate.sh"));
         gate.args([&volume("volA"), &volume("volB"), limit, "gate"]).current_dir(folder.path());
-        gate.env("LATSCOPE", LATSCOPE).env("LATSCOPE_OPTIONS", "--unitstime ns --p 50,99");
-        let _ = std::fs::remove_dir_all(folder.path().join("gate"));
+        gate.env("LATSCOPE", LATSCOPE).env("LATSCOPE_OPTIONS", "--unitstime 'ns' --p \"50,99\"");
         let summary = folder.path().join("summary.md");
         end(gate.env("LATSCOPE_UNDECIDED", undecided).env("GITHUB_STEP_SUMMARY", summary), b"")
     };
@@ -326,10 +325,11 @@ fn the_gate_of_ci_fails_like_the_limit() {
     assert_eq!(gate("p99 slower by 10%", "fail").status, Some(3));
     assert_eq!(gate("p99 slower by 10%", "pass").status, Some(0));
     let missing = command(root().join("packaging/ci/gate.sh"))
-        .args(["missing.lat", &volume("volA"), "p50 slower by 10%"])
+        .args(["missing.lat", &volume("volA"), "p50 slower by 10%", "gate"])
         .current_dir(folder.path())
         .envs([("LATSCOPE", LATSCOPE), ("LATSCOPE_UNDECIDED", "pass")])
         .status();
-    assert_eq!(missing.unwrap().code(), Some(3));
+    assert_eq!(missing.unwrap().code(), Some(3), "not the result of the run before");
+    assert!(!folder.path().join("gate/comment.md").exists());
     assert!(std::fs::read_to_string(folder.path().join("summary.md")).unwrap().contains("**Failed**"));
 }

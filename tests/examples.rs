@@ -124,6 +124,10 @@ fn furnish(folder: &Path) {
         latscope(&["convert", "-r", run.to_str().expect("UTF-8"), "-w", to.to_str().expect("UTF-8"), &filter])
             .success();
     }
+    for (side, recording) in [("before", "yesterday.lat"), ("after", "today.lat")] {
+        std::fs::create_dir(folder.join(side)).expect("a folder");
+        std::fs::copy(folder.join(recording), folder.join(side).join(recording)).expect("a copy");
+    }
 }
 
 /// Whether a command captures: it reads no file.

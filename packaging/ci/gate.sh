@@ -11,8 +11,12 @@ if [ $# -lt 3 ]; then
 fi
 before=$1 after=$2 limit=$3 folder=${4:-latscope-gate}
 latscope=${LATSCOPE:-latscope}
-read -r -a options <<<"${LATSCOPE_OPTIONS:-}"
+# With the quotes of a shell, but nothing else of it.
+options=()
+[ -z "${LATSCOPE_OPTIONS:-}" ] || mapfile -t options < <(xargs printf '%s\n' <<<"$LATSCOPE_OPTIONS")
 mkdir -p "$folder"
+# What an earlier run left must not pass for this one's.
+rm -f "$folder"/compare.{xml,svg,md} "$folder/comment.md"
 if [[ $before == *,* || $after == *,* ]]; then
     sides=(--group "before=$before" --group "after=$after")
 else
