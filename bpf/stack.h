@@ -50,9 +50,10 @@ struct pt_regs___arm64 {
 #define DISK_SLEEP 2
 #define NOLOAD 0x400 /* it waits for work, not for a disk */
 
+/* How often a thread was switched. Its start is in it, as a new thread with the number of an old one may have been switched as often. */
 static __always_inline u64 switches_of(struct task_struct *task)
 {
-	return task->nvcsw + task->nivcsw;
+	return task->nvcsw + task->nivcsw + (task->start_boottime << 16);
 }
 
 static __always_inline bool is_kthread(struct task_struct *task)

@@ -23,7 +23,7 @@ enum flag {
 
 struct stack_record {
 	u64 stamp_ns; /* when its state was read, when it got a CPU again, when the timer fired */
-	u64 switches; /* of its context: equal numbers mean the same wait */
+	u64 switches; /* of its context, and when it started: equal numbers mean the same wait */
 	u32 tid;
 	u32 pid;
 	u32 state; /* bits of task_struct.__state */

@@ -137,3 +137,28 @@ fn a_process_with_the_number_of_another_has_its_own_names() {
         assert!(complete * 2 > of_one.len(), "{name}: {complete} of {} are complete", of_one.len());
     }
 }
+
+#[test]
+fn waits_of_processes_with_the_same_number_are_waits_of_their_own() {
+    let Some(_alone) = alone() else { return };
+    if !installed("python3") {
+        return skipped!("python3 is not installed");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let words = ["record", "-s", "stacks", "--all-threads", "--hz", "40", "--cpu-budget", "100%", "-w"];
+    let recording =
+        Background::latscope(&[&words[..], &[trace.to_str().unwrap(), "comm in (reuse-a, reuse-b)"]].concat());
+    let ran = end(command("python3").arg(root().join("tests/live/reuse.py")), b"").success();
+    let ended = recording.interrupt();
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    let same: usize = ran.trim().parse().unwrap();
+    if same < 20 {
+        return skipped!("the kernel gives a process the number of another only {same} times");
+    }
+    let own = events(&trace, "pid,comm", "pid = 30000 and state = sleep");
+    for comm in ["reuse-a", "reuse-b"] {
+        let waits = own.iter().filter(|event| text(event, "comm") == comm).count();
+        assert!((same / 2 - 3..=same / 2 + 2).contains(&waits), "{comm}: {waits} waits of {same} processes");
+    }
+}
