@@ -166,7 +166,7 @@ fn files_of_samples_are_hostile() {
         let mut rows = Vec::new();
         read_usage(&file, app, &mut |row| rows.push(row)).map(|()| rows).map_err(|error| error.to_string())
     };
-    assert_eq!(read(&whole, "app-1_2").unwrap(), [row.clone()], "the second attempt");
+    assert_eq!(read(&whole, "app-1_2").unwrap(), std::slice::from_ref(&row), "the second attempt");
     assert_eq!(read(&format!("{whole}12,app-1,7"), "app-1").unwrap(), [row], "the last line is cut");
     for (text, app, words) in [
         (whole.as_str(), "app-2", "It has executors of app-1, and none of app-2."),

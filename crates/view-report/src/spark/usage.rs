@@ -13,6 +13,10 @@ const LINES: usize = 6;
 
 /// Values over time: seconds since the start of the picture, and the value from then on.
 type Steps = Vec<(f64, f64)>;
+/// What is drawn of an executor.
+type Series<'a> = &'a dyn Fn(&ExecutorUsage) -> Steps;
+/// The words of a value on an axis.
+type Label<'a> = &'a dyn Fn(f64) -> String;
 
 impl Picture<'_> {
     /// CPU, memory, block I/O and network of each control group; returns where they end.
@@ -22,11 +26,11 @@ impl Picture<'_> {
             return y;
         }
         let inks = &self.page.inks;
-        let cores: &dyn Fn(f64) -> String = &|cores| format!("{cores}");
-        let size: &dyn Fn(f64) -> String = &|mib| format_size((mib * MIB) as u64);
-        let per_second: &dyn Fn(f64) -> String = &|mib| format!("{}MiB/s", (mib * 1000.0).round() / 1000.0);
+        let cores: Label<'_> = &|cores| format!("{cores}");
+        let size: Label<'_> = &|mib| format_size((mib * MIB) as u64);
+        let per_second: Label<'_> = &|mib| format!("{}MiB/s", (mib * 1000.0).round() / 1000.0);
         let kept = usage.iter().flat_map(|(_, of)| of.steps(Usage::ThrottledTime)).any(|(_, more)| more > 0);
-        let panels: [(&str, &dyn Fn(&ExecutorUsage) -> Steps, &dyn Fn(f64) -> String); 4] = [
+        let panels: [(&str, Series<'_>, Label<'_>); 4] = [
             ("CPU of the control group of an executor, cores", &|of| self.rates(of, &[Usage::Cpu], 1e9), cores),
             ("Memory of the control group", &|of| self.values(of, Usage::Memory), size),
             ("Block devices, read and written", &|of| self.rates(of, &[Usage::Read, Usage::Written], MIB), per_second),
