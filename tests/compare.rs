@@ -271,6 +271,13 @@ fn a_pull_request_gets_markdown_and_its_tests_junit() {
         (String::from_utf8(ended.out).unwrap(), xml)
     };
     let (markdown, xml) = results("p50 slower by 10%", 1);
+    let rows = ["count", "min", "max", "sd", "p50"].map(|row| markdown.find(&format!("\n| {row} | ")));
+    assert!(rows.is_sorted() && rows[0].is_some(), "{markdown}");
+    // What the comment has as a list, the result of the test has as text.
+    for note in markdown.lines().filter_map(|line| line.strip_prefix("* ")) {
+        let start: String = note.chars().take_while(|letter| letter.is_alphanumeric() || *letter == ' ').collect();
+        assert!(xml.contains(&format!("\n{start}")), "{start}: {xml}");
+    }
     assert!(
         markdown.starts_with("**Failed**: p50 slower by 10%: limit exceeded, gp3 is slower than gp2.\n"),
         "{markdown}"

@@ -136,6 +136,7 @@ fn there_is_a_manual_page_for_every_command() {
     }
     assert_eq!(latscope(&["man"]).success(), std::fs::read_to_string(pages.join("latscope.1")).unwrap());
     let ping = std::fs::read_to_string(pages.join("latscope-ping.1")).unwrap();
+    assert_eq!(latscope(&["man", "ping"]).success(), ping, "the page of a command by its name");
     assert!(ping.contains("speed\\-limit") && ping.contains("limit throughput to SIZE per second"));
     if installed("groff") {
         let all: Vec<_> = std::fs::read_dir(&pages).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -91,18 +91,24 @@ impl CompareTable<'_> {
             (String::new(), Align::Left),
         ];
         let mut table = Table::new(titles);
-        let sides = [&self.comparison.sides[0], &self.comparison.sides[pair.other]];
-        let mut plain = |title: &str, texts: [String; 2]| {
+        for (title, texts) in self.extremes(pair) {
             table.push([title.to_string()].into_iter().chain(texts).collect());
-        };
-        plain("count", sides.map(|side| format_count(side.count)));
-        plain("min", sides.map(|side| self.shown(side.min as f64)));
-        plain("max", sides.map(|side| self.shown(side.max as f64)));
-        plain("sd", sides.map(|side| self.shown(side.deviation)));
+        }
         for row in &pair.differences {
             table.push(texts(self.quantity(), row).to_vec());
         }
         table
+    }
+
+    /// Count, extremes and deviation of both sides, which have no intervals.
+    fn extremes(&self, pair: &Pair) -> [(&'static str, [String; 2]); 4] {
+        let sides = [&self.comparison.sides[0], &self.comparison.sides[pair.other]];
+        [
+            ("count", sides.map(|side| format_count(side.count))),
+            ("min", sides.map(|side| self.shown(side.min as f64))),
+            ("max", sides.map(|side| self.shown(side.max as f64))),
+            ("sd", sides.map(|side| self.shown(side.deviation))),
+        ]
     }
 
     /// The numbers of the only side.

@@ -31,6 +31,7 @@ pub enum Shell {
 const MAN: &str = "\
 Examples:
   latscope man | less
+  latscope man compare | less
   latscope man man1";
 
 /// Print the manual page, or write a page per command
@@ -39,8 +40,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = MAN)]
 pub struct Man {
-    /// Write a page per command to this folder [default: print that of latscope]
-    #[arg(value_name = "FOLDER")]
+    /// Print the page of this command, or write a page per command to this folder [default: print that of latscope]
+    #[arg(value_name = "COMMAND|FOLDER")]
     pub folder: Option<PathBuf>,
 }
 

@@ -80,11 +80,15 @@ fn zsh(script: &str) -> String {
     text.replace("\n'*::", "\n'*:")
 }
 
-/// A page per command for a folder, or that of the program to be printed.
+/// A page per command for a folder, or one to be printed: that of the program, or of a command that is named.
 pub fn pages(typed: args::Man) -> Result<Plan, Failure> {
     let command = Arguments::described();
     let made = |error: io::Error| Failure::Input(error.to_string());
     let Some(folder) = typed.folder else { return page(&command, &command).map(Plan::Say).map_err(made) };
+    let named = folder.to_str().and_then(|name| command.find_subcommand(name));
+    if let Some(verb) = named.filter(|_| !folder.is_dir()) {
+        return page(verb, &command).map(Plan::Say).map_err(made);
+    }
     let of_each = |verb: &Command| Ok((format!("latscope-{}.1", verb.get_name()), page(verb, &command)?));
     let mut pages = command.get_subcommands().map(of_each).collect::<io::Result<Vec<_>>>().map_err(made)?;
     pages.push(("latscope.1".into(), page(&command, &command).map_err(made)?));

@@ -1,7 +1,7 @@
 //! A comparison for what stands between a change and its merge: Markdown for a comment, JUnit for the tests of a job.
 
 use super::{CompareTable, texts};
-use latscope_event::format_count;
+use latscope_event::printable;
 use latscope_series::compare::{Judgement, Limit, Pair, subjects};
 use latscope_view::Escaped;
 
@@ -38,8 +38,9 @@ impl CompareTable<'_> {
             let (base, other) = (plain(self.name(0)), plain(self.name(pair.other)));
             text += &format!("| | {base} | {other} | difference | | {confidence}% interval | |\n");
             text += "|---|--:|--:|--:|--:|--:|---|\n";
-            let count = |side: usize| self.comparison.sides.get(side).map_or(0, |side| side.count);
-            text += &format!("| count | {} | {} | | | | |\n", format_count(count(0)), format_count(count(pair.other)));
+            for (title, [base, other]) in self.extremes(pair) {
+                text += &format!("| {title} | {} | {} | | | | |\n", plain(&base), plain(&other));
+            }
             for row in &pair.differences {
                 text += &format!("| {} |\n", texts(self.quantity(), row).map(|cell| plain(&cell)).join(" | "));
             }
@@ -54,10 +55,14 @@ impl CompareTable<'_> {
         if let Some(picture) = picture {
             text += &format!("![Comparison](<{}>)\n\n", picture.replace(['<', '>', '\\', '\n'], ""));
         }
-        let unlike = self.unlike.iter().map(|text| format!("unlike: {text}"));
-        let notes = unlike.chain(self.unknown.map(str::to_string)).chain(self.all_notes());
-        text.extend(notes.map(|note| format!("* {}\n", plain(&note))));
+        text.extend(self.reservations().map(|note| format!("* {}\n", plain(&note))));
         text.trim_end().to_string() + "\n"
+    }
+
+    /// What a reader must know of the two sides before believing in a difference: how they are unlike, what was lost, what waits.
+    fn reservations(&self) -> impl Iterator<Item = String> {
+        let unlike = self.unlike.iter().map(|text| format!("unlike: {text}"));
+        unlike.chain(self.unknown.map(str::to_string)).chain(self.all_notes())
     }
 
     /// JUnit's XML: a test for each pair. A limit that was exceeded is a failure, one that nobody can decide an error.
@@ -88,6 +93,7 @@ impl CompareTable<'_> {
                 tests += &format!("    <{element} message=\"{sentence}\">{}</{element}>\n", Escaped(rows));
             }
             let verdict = self.comparison.verdict(pair, self.names);
+            let verdict = self.reservations().fold(verdict, |text, note| text + "\n" + &note);
             tests += &format!("    <system-out>{}</system-out>\n  </testcase>\n", Escaped(&verdict));
         }
         let count = self.comparison.pairs.len();
@@ -109,7 +115,7 @@ fn word(judgement: Judgement) -> &'static str {
 /// Text of which Markdown makes nothing else: names come from files.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len() + 8);
-    for letter in text.chars() {
+    for letter in printable(text).chars() {
         match letter {
             '\n' | '\r' => plain.push(' '),
             // A backslash does not keep GitHub from calling whom it names.
