@@ -36,6 +36,10 @@ fn bash_completes_commands_options_and_fields() {
     assert_eq!(offers(&["latscope", "events", "--json", "wait_cl"]), ["wait_class"]);
     assert_eq!(offers(&["latscope", "compare", "a.lat", "--filter", "wait_cl"]), ["wait_class"]);
     assert_eq!(offers(&["latscope", "summary", "--by", "kind,wait_cl"]), ["kind,wait_class"]);
+    // Files, and folders whose names have spaces.
+    std::fs::create_dir(folder.path().join("two words")).unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    assert_eq!(offers(&["latscope", "heatmap", "-r", &path("two")]), [path("two words")]);
     // Not where a file or a number is meant.
     assert_eq!(offers(&["latscope", "events", "--top", "wait_cl"]), [""; 0]);
     assert_eq!(offers(&["latscope", "ping", "wait_cl"]), [""; 0]);

@@ -29,7 +29,10 @@ pub fn completions(shell: args::Shell) -> Result<String, Failure> {
     generate(generator, &mut command, "latscope", &mut script);
     let script = String::from_utf8(script).map_err(|error| Failure::Input(error.to_string()))?;
     Ok(match shell {
-        args::Shell::Bash => script + &bash(&command),
+        // A folder would get a space behind it, and a name be cut at one within.
+        args::Shell::Bash => {
+            script.replace(r#"COMPREPLY=($(compgen -f "${cur}"))"#, "_latscope_files") + &bash(&command)
+        }
         args::Shell::Zsh => zsh(&script),
         args::Shell::Fish => script,
     })

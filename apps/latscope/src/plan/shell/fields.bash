@@ -3,6 +3,11 @@
 _latscope_names() {
     latscope fields --names 2>/dev/null
 }
+# Names of files; `filenames` has bash put a slash behind folders and quote what needs it.
+_latscope_files() {
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+}
 
 _latscope_with_fields() {
     local word=$2 previous=$3 before last names
