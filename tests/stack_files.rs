@@ -425,6 +425,16 @@ fn maps_of_bpftrace_count_as_their_text() {
     assert_eq!(sum, 1000 * expected.values().sum::<u64>());
 }
 
+/// A flame graph is SVG; names of other formats are refused with the command that writes them.
+#[test]
+fn a_flame_graph_is_not_named_like_a_profile() {
+    for name in ["a.pb.gz", "a.folded", "a.speedscope.json", "a.profile.json", "a.profile.json.gz"] {
+        let refused = latscope(&["flamegraph", "-r", "testdata/pprof/slow_io.pb.gz", "-o", name]).failure(2);
+        assert!(refused.contains(&format!("use latscope convert -w {name}")), "{refused}");
+        assert!(!crate::program::root().join(name).exists());
+    }
+}
+
 /// A profile that another program made, against what Go's pprof prints of it; and what latscope writes reads back.
 #[test]
 fn profiles_of_pprof_are_read_as_go_reads_them() {

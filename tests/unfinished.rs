@@ -3,6 +3,8 @@
 
 use crate::live::lab::{Background, Disk, alone, until};
 use crate::program::{command, latscope, latscope_with, testdata, unpacked};
+use latscope_capture_file::LatWriter;
+use latscope_event::{Batch, Clock, Context, Field, FieldSet, Unfinished, Wait};
 use std::fmt::Write;
 use tempfile::TempDir;
 
@@ -428,4 +430,79 @@ fn what_only_waits_is_not_nothing() {
     let ended = latscope_with(&["summary", "-r", "-", "lat > 1s"], text(&schedule()).as_bytes());
     let sentence = "No event that matches the filter has completed, and 8 wait: latency_ns > 1s\n";
     assert!(ended.err.contains(sentence) && ended.status == Some(0), "{}", ended.err);
+}
+
+/// A trace of two reads that ended and three that hang, one without a stack.
+fn with_stacks() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let fields = FieldSet::ALWAYS.with(&[Field::Tid, Field::Stack]);
+    let mut context = Context::new("made up", Clock::unanchored("none"));
+    let batch = |rows: &[(i64, i64, u64, Option<&str>)]| {
+        let mut batch = Batch::new(fields);
+        for &(tid, start_ns, latency_ns, stack) in rows {
+            batch.push_i64(Field::Time, start_ns);
+            batch.push_u64(Field::Latency, latency_ns);
+            batch.push_i64(Field::Tid, tid);
+            batch.push_text(Field::Stack, stack.map(str::as_bytes));
+            batch.end_row();
+        }
+        batch
+    };
+    let [fast, hung] = ["main;fast_read_[k]", "main;hung_read_[k]"].map(Some);
+    let second = SECOND as u64;
+    let waits = batch(&[(7, SECOND, 4 * second, hung), (8, 2 * SECOND, 3 * second, hung), (9, 0, 5 * second, None)]);
+    let request = |row| Unfinished::from_row(format!("read {row}"), Wait::Counts, &waits, row);
+    context.unfinished = (0..3).map(request).collect();
+    let out = std::fs::File::create(folder.path().join("t.lat")).unwrap();
+    let mut writer = LatWriter::create(out, fields, &context).unwrap();
+    writer.write(&batch(&[(7, 0, 2_000_000, fast), (9, SECOND, 2_000_000, fast)]), None).unwrap();
+    writer.finish(&context).unwrap();
+    folder
+}
+
+/// Stacks of what has not ended are in files for other viewers, with its age.
+#[test]
+fn stacks_of_what_waits_are_converted() {
+    let folder = with_stacks();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for (filter, expected) in [
+        ("lat >= 0", "main;fast_read 4000\nmain;hung_read 7000000\n"),
+        // Nothing else has a stack.
+        ("lat > 1s", "main;hung_read 7000000\n"),
+        ("tid = 8", "main;hung_read 3000000\n"),
+    ] {
+        let words = ["convert", "-f", "--weight", "time", "-r", &path("t.lat"), "-w", &path("t.folded"), filter];
+        let ran = latscope(&words);
+        let said = ran.err.clone();
+        ran.success();
+        let folded = std::fs::read_to_string(path("t.folded")).unwrap();
+        assert_eq!(folded.replace("_[k]", ""), expected, "{filter}");
+        let note = if filter == "tid = 8" {
+            "1 event had not ended and counts with its age"
+        } else {
+            "2 events had not ended"
+        };
+        assert!(said.contains(note), "{said}");
+        for other in ["t.pb.gz", "t.speedscope.json", "t.profile.json.gz"] {
+            latscope(&["convert", "-f", "-r", &path("t.lat"), "-w", &path(other), filter]).success();
+        }
+        let back = latscope(&["stacks", "-r", &path("t.pb.gz"), "--csv"]).success();
+        assert!(back.contains("hung_read"), "{back}");
+    }
+}
+
+/// What waits keeps the tags that it had when the trace was written.
+#[test]
+fn what_waits_keeps_its_tags() {
+    let folder = with_stacks();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("tags"), "7 0ns - query=q17\n8 0ns - query=q18\n").unwrap();
+    let words =
+        ["convert", "-r", &path("t.lat"), "--tag-file", &path("tags"), "--tag", "query", "-w", &path("tagged.lat")];
+    latscope(&words).success();
+    for (query, waits) in [("q17", "4"), ("q18", "3")] {
+        let words = ["stacks", "-r", &path("tagged.lat"), "--tag", "query", "--csv"];
+        let shown = latscope(&[&words[..], &[&format!("tag = {query} and lat > 1s")]].concat()).success();
+        assert!(shown.contains(&format!(",{waits}000000000,1,1,1,")), "{shown}");
+    }
 }

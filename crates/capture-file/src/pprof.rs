@@ -29,6 +29,7 @@ mod field {
     pub const LOCATION: u64 = 4;
     pub const FUNCTION: u64 = 5;
     pub const STRING: u64 = 6;
+    pub const PERIOD_TYPE: u64 = 11;
     pub const LAST: u64 = 20;
 }
 
@@ -133,19 +134,19 @@ fn push_numbers(value: Value, into: &mut Vec<u64>, most: usize) {
     }
 }
 
-/// A profile starts with the types of its values, and has only fields that profiles have.
+/// A profile starts with the types of its values, before which Go writes when it was taken and its period, and has only fields that
+/// profiles have.
 pub fn detect(head: &[u8]) -> Detected {
-    let mut fields = fields(head);
-    let Some(Ok((field::SAMPLE_TYPE, Value::Bytes(first)))) = fields.next() else { return Detected::No };
-    let is_type = first.len() <= 16
-        && !first.is_empty()
-        && self::fields(first).all(|part| matches!(part, Ok((1 | 2, Value::Number(_)))));
-    let mut others = 0;
-    for part in fields {
+    let is_type = |message: &[u8]| {
+        (1..=16).contains(&message.len()) && fields(message).all(|part| matches!(part, Ok((1 | 2, Value::Number(_)))))
+    };
+    let (mut types, mut others) = (0, 0);
+    for part in fields(head) {
         match part {
-            Ok(
-                (field::SAMPLE_TYPE..=field::STRING, Value::Bytes(_)) | (7..=field::LAST, Value::Number(_)) | (13, _),
-            ) => {
+            Ok((field::SAMPLE_TYPE, Value::Bytes(message))) if is_type(message) => types += 1,
+            Ok((field::PERIOD_TYPE, Value::Bytes(message))) if is_type(message) => others += 1,
+            Ok((9..=field::LAST, Value::Number(_))) => others += 1,
+            Ok((field::SAMPLE..=field::STRING, Value::Bytes(_)) | (7..=8, Value::Number(_)) | (13, _)) if types > 0 => {
                 others += 1;
             }
             Ok(_) => return Detected::No,
@@ -153,7 +154,7 @@ pub fn detect(head: &[u8]) -> Detected {
             Err(_) => break,
         }
     }
-    if is_type && (others > 0 || head.len() > 64) { Detected::Yes } else { Detected::No }
+    if types > 0 && (others > 0 || types > 1 || head.len() > 64) { Detected::Yes } else { Detected::No }
 }
 
 /// What a value counts.
@@ -425,6 +426,14 @@ mod tests {
     fn samples_have_frames_values_and_labels() {
         let profile = made_up();
         assert_eq!(detect(&profile), Detected::Yes);
+        // Go 1.26 starts with the time or the period: profiles of the CPU, the heap and goroutines.
+        let of_cpu = b"\x48\xb2\x8b\x8b\xa6\xab\xd0\xb5\xf5\x18\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04\x50\xb4\xc7\x9e\xcb\x05";
+        let of_heap = b"\x5a\x04\x08\x01\x10\x02\x60\x80\x80\x20\x0a\x04\x08\x03\x10\x04\x0a\x04\x08\x05\x10\x02";
+        let of_goroutines = b"\x5a\x04\x08\x01\x10\x02\x60\x01\x0a\x04\x08\x01\x10\x02\x22\x10";
+        for start in [&of_cpu[..], of_heap, of_goroutines] {
+            assert_eq!(detect(start), Detected::Yes, "{start:?}");
+            assert_eq!(detect(&[start, &profile].concat()), Detected::Yes);
+        }
         let stack = "lib.so+0x46;o:u;inner_[i]".to_string();
         let row = |latency, weight| (stack.clone(), latency, weight, "running".to_string(), "bytes=42kb".to_string());
         // 10 us of three events: 3333 + 3333 + 3334 ns.

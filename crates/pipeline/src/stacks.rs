@@ -1,7 +1,6 @@
 //! Call stacks of files or of a capture, merged from the root.
 
-use crate::series::common_start_ns;
-use crate::{Control, Error, Marked, Pass, Pipeline, Reading};
+use crate::{Control, Error, Marked, Pipeline, Reading};
 use latscope_event::{Context, Field, Mask};
 use latscope_filter::Filter;
 use latscope_series::StackTree;
@@ -40,13 +39,7 @@ impl Pipeline {
             },
             |tree, other| tree.merge(&other),
         )?;
-        let start_ns = common_start_ns(&self.reading, &contexts);
-        self.each_waiting(&contexts, fields.union(self.reading.filter_fields()), |_, context, batch| {
-            let mut pass = Pass::new(&self.reading).counting_from(start_ns);
-            let (batch, mask) = pass.batch(context, batch)?;
-            tree.add_waiting(batch, mask);
-            Ok(())
-        })?;
+        self.each_passing_waiter(&contexts, fields, |batch, mask| tree.add_waiting(batch, mask))?;
         Ok((tree, contexts))
     }
 

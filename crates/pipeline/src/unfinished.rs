@@ -2,8 +2,8 @@
 
 use crate::named::Named;
 use crate::series::common_start_ns;
-use crate::{Error, Pass, Pipeline, Reading};
-use latscope_event::{Batch, Context, Field, FieldSet, Unfinished};
+use crate::{Error, Pass, Pipeline, Reading, Tagging};
+use latscope_event::{Batch, Context, Field, FieldSet, Mask, Unfinished, Value};
 use latscope_series::Waiter;
 
 impl Pipeline {
@@ -22,6 +22,25 @@ impl Pipeline {
             Ok(())
         })?;
         Ok(waiters)
+    }
+
+    /// The requests that wait at the end of each trace, with what the filter lets through, as rows whose latency is their age.
+    ///
+    /// # Errors
+    /// When the filter cannot be bound to the times of a trace.
+    pub fn each_passing_waiter(
+        &self,
+        contexts: &[Context],
+        fields: FieldSet,
+        mut take: impl FnMut(&Batch, Option<&Mask>),
+    ) -> Result<(), Error> {
+        let start_ns = common_start_ns(&self.reading, contexts);
+        self.each_waiting(contexts, fields.union(self.reading.filter_fields()), |_, context, batch| {
+            let mut pass = Pass::new(&self.reading).counting_from(start_ns);
+            let (batch, mask) = pass.batch(context, batch)?;
+            take(batch, mask);
+            Ok(())
+        })
     }
 
     /// The requests that wait at the end of each trace, as rows whose latency is their age, with the place of its context.
@@ -46,12 +65,21 @@ impl Pipeline {
     }
 }
 
-/// Drops the unfinished requests that the filter does not let through, before a trace is written. Those that do not count as
-/// waiting stay: they are an account of what may be missing.
+/// Drops the unfinished requests that the filter does not let through, before a trace is written, and gives the others their tags. Those
+/// that do not count as waiting stay: they are an account of what may be missing.
 pub fn keep_passing(reading: &Reading, context: &mut Context) {
     let batch = Unfinished::batch(&context.unfinished);
     let mut pass = Pass::new(reading);
-    let Ok((batch, Some(mask))) = pass.batch(context, &batch) else { return };
-    let mut passes = (0..batch.len()).map(|row| mask.get(row));
-    context.unfinished.retain(|request| !request.counts() || passes.next().unwrap_or(true));
+    let Ok((batch, mask)) = pass.batch(context, &batch) else { return };
+    let tagged = reading.tagging.as_ref().map_or(FieldSet::EMPTY, Tagging::fields);
+    let mut rows = 0..batch.len();
+    context.unfinished.retain_mut(|request| {
+        let Some(row) = request.counts().then(|| rows.next()).flatten() else { return true };
+        for field in tagged.iter() {
+            if let Some(text) = batch.text(field, row) {
+                request.values.insert(field.name().to_owned(), Value::Text(text.into()));
+            }
+        }
+        mask.is_none_or(|mask| mask.get(row))
+    });
 }

@@ -9,6 +9,11 @@ use latscope_view::json_text;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
+/// `1 event`, `2,000 events`.
+fn counted(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{} {one}s", format_count(count)) }
+}
+
 /// One stack of one group.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StackRow {
@@ -188,9 +193,9 @@ impl StacksTable {
     /// What the shares are of, and how good they are.
     fn sentences(&self) -> Vec<String> {
         let what = match self.width {
-            StackWidth::Time => format!("{} in {} events", time(self.total), format_count(self.total.events)),
-            StackWidth::Events => format!("{} events", format_count(self.total.events)),
-            StackWidth::Samples => format!("{} samples", format_count(self.total.samples)),
+            StackWidth::Time => format!("{} in {}", time(self.total), counted(self.total.events, "event")),
+            StackWidth::Events => counted(self.total.events, "event"),
+            StackWidth::Samples => counted(self.total.samples, "sample"),
         };
         let samples = (self.samples.round() as u64).max(u64::from(self.total.samples > 0));
         let mut sentences = vec![match samples {
@@ -202,8 +207,8 @@ impl StacksTable {
         }];
         if self.without.samples > 0 {
             sentences.push(format!(
-                "without a stack, and in no share: {} events, {}",
-                format_count(self.without.events),
+                "without a stack, and in no share: {}, {}",
+                counted(self.without.events, "event"),
                 time(self.without)
             ));
         }
@@ -216,7 +221,10 @@ impl StacksTable {
             ));
         }
         if self.total.waiting > 0 {
-            sentences.push(format!("{} still wait and count with their age so far", format_count(self.total.waiting)));
+            sentences.push(match self.total.waiting {
+                1 => "1 still waits and counts with its age so far".into(),
+                waiting => format!("{} still wait and count with their age so far", format_count(waiting)),
+            });
         }
         sentences
     }

@@ -39,6 +39,12 @@ pub fn plan(typed: args::Flamegraph, reading: &Reading, world: &World) -> Result
     if !(200..=4000).contains(&typed.pixels) {
         return Err(Failure::Usage("--pixels must be from 200 to 4000.".into()));
     }
+    if let Some(path) = typed.output.as_deref().filter(|path| is_of_stacks(path)) {
+        let name = path.display();
+        return Err(Failure::Usage(format!(
+            "flamegraph writes SVG, and {name} is the name of another format; use latscope convert -w {name}, or end the name in .svg."
+        )));
+    }
     if reading.follow {
         return Err(Failure::Usage(
             "--follow cannot be combined with flamegraph, which needs a complete trace.".into(),
@@ -67,6 +73,15 @@ pub fn plan(typed: args::Flamegraph, reading: &Reading, world: &World) -> Result
     };
     let by = fields("--by", &typed.by)?;
     Ok(Flamegraph { by, width: typed.width.map(width), against, options, output: typed.output })
+}
+
+/// Whether a file is named like stacks for another viewer.
+fn is_of_stacks(path: &Path) -> bool {
+    let endings =
+        [".folded", ".pb", ".pb.gz", ".speedscope.json", ".profile.json", ".profile.json.gz", ".fxprof.json.gz"];
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| endings.iter().any(|ending| name.ends_with(ending)))
 }
 
 pub fn width(typed: args::StackWidth) -> StackWidth {

@@ -120,15 +120,26 @@ fn stacks(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
     let (mut totals, mut has_stacks) = (StackTotals::default(), false);
     let mut profile = (conversion.target == Target::Firefox).then(FirefoxProfile::default);
     let fields = if profile.is_some() { firefox::FIELDS } else { stack_files::FIELDS };
-    let contexts = pipeline.each_batch(fields, |_, batch, mask, _| {
+    let mut add = |batch: &Batch, mask: Option<&Mask>| {
         has_stacks |= batch.codes(Field::Stack).is_some_and(|codes| codes.iter().any(|&code| code != MISSING_CODE));
         match &mut profile {
             Some(profile) => profile.add(batch, mask),
             None => totals.add(batch, mask),
         }
+    };
+    let contexts = pipeline.each_batch(fields, |_, batch, mask, _| {
+        add(batch, mask);
         ControlFlow::<Failure>::Continue(())
     })?;
     refuse_part(pipeline.reading())?;
+    let mut waiting = 0;
+    pipeline.each_passing_waiter(&contexts, fields, |batch, mask| {
+        // As in a flame graph, what waits without a stack is in no share.
+        let mut with_stacks = mask.cloned().unwrap_or_else(|| Mask::filled(batch.len(), true));
+        with_stacks.retain(|row| batch.text(Field::Stack, row).is_some());
+        waiting += with_stacks.count();
+        add(batch, Some(&with_stacks));
+    })?;
     if !has_stacks {
         let message = "No event has a call stack; record with perf record -g, or give the stacks to another format.";
         return Err(Failure::Input(message.into()));
@@ -147,6 +158,11 @@ fn stacks(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
     };
     if let Some(left_out) = profile.map(|profile| profile.left_out).filter(|&left_out| left_out > 0) {
         say!("latscope: {left_out} events had no room in the profile; filter them, or write a .pb.gz.");
+    }
+    match waiting {
+        0 => {}
+        1 => say!("latscope: 1 event had not ended and counts with its age."),
+        _ => say!("latscope: {waiting} events had not ended and count with their age."),
     }
     written.and_then(|()| out.finish()).map_err(|error| Failure::output(&error))?;
     reports::say_notes(&contexts);

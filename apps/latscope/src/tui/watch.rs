@@ -63,8 +63,9 @@ impl Watch {
     pub fn words(&self) -> String {
         let requests = self.live.stacks.requests;
         format!(
-            "-s {}{}",
+            "-s {}{}{}",
             self.live.source.words(),
+            if self.live.stacks.all_threads { " --all-threads" } else { "" },
             requests.map_or(String::new(), |stacks| format!(" --stacks {stacks}"))
         )
     }

@@ -4,8 +4,9 @@ use super::spans::{Span, Spans};
 use crate::postgres::{Activity, Postgres};
 use hashbrown::{HashMap, HashSet};
 use latscope_event::parse_timestamp;
-use std::io::{BufRead, Read};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -61,9 +62,33 @@ pub struct Known {
     pub received: Option<Received>,
 }
 
+/// A file of lines, of which more may come.
+#[derive(Debug)]
+pub struct Growing {
+    path: PathBuf,
+    source: BufReader<File>,
+    line: u64,
+}
+
+impl Growing {
+    /// A file that was not read yet.
+    pub fn open(path: &Path) -> Result<Growing, String> {
+        let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Growing { path: path.to_owned(), source: BufReader::new(file), line: 0 })
+    }
+
+    /// Reads the lines that it has by now.
+    pub fn read(&mut self, known: &mut Known, may_grow: bool) -> Result<(), String> {
+        let read = known.read(&mut self.source, &mut self.line, may_grow);
+        read.map_err(|why| format!("{}{why}", self.path.display()))
+    }
+}
+
 /// What all who tag and who are tagged share.
 #[derive(Debug, Default)]
 pub struct Store {
+    /// The file of tags while a capture runs, until it cannot be read. Locked before `known`.
+    growing: Mutex<Option<Growing>>,
     known: Mutex<Known>,
     answered: Condvar,
     /// The socket in the file system, which goes when the store does.
@@ -73,16 +98,32 @@ pub struct Store {
 impl Store {
     /// Of which nothing is known, with the path of the socket that was made for it.
     pub fn new(socket: Option<PathBuf>) -> Store {
-        Store { known: Mutex::default(), answered: Condvar::new(), socket }
+        Store { growing: Mutex::default(), known: Mutex::default(), answered: Condvar::new(), socket }
+    }
+
+    pub fn growing(&self) -> MutexGuard<'_, Option<Growing>> {
+        self.growing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what a growing file has by now.
+    pub fn read_to_end(&self) {
+        let mut growing = self.growing();
+        let Some(file) = &mut *growing else { return };
+        let mut known = self.known();
+        if let Err(why) = file.read(&mut known, true) {
+            known.failure = Some(why);
+            *growing = None;
+        }
     }
 
     pub fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits, for a moment at most, until a database that is asked has said what it did at this time: what it did before is known only
-    /// then.
+    /// Reads a growing file to its end: it has a line for all that began before these events ended, if it is written by then. Waits, for a
+    /// moment at most, until a database that is asked has said what it did at this time: what it did before is known only then.
     pub fn await_answer(&self, until_ns: i64) -> MutexGuard<'_, Known> {
+        self.read_to_end();
         let is_behind = |known: &mut Known| {
             known.failure.is_none() && known.asked_ns.is_some_and(|asked| asked < until_ns && until_ns - asked < GAP_NS)
         };
@@ -297,6 +338,30 @@ mod tests {
         assert_eq!((of_7(12, 23), of_7(18, 29)), (some("a=1"), some("a=2")));
         // Without an end it lasts, too.
         assert_eq!((of(8, 100, 101), line), (some("b=1"), 3));
+    }
+
+    /// What was written before events are tagged is known then, whenever the file was looked at last.
+    #[test]
+    fn a_growing_file_is_read_to_its_end_before_events_are_tagged() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tags");
+        std::fs::write(&path, "").unwrap();
+        let store = Store::new(None);
+        *store.growing() = Some(Growing::open(&path).unwrap());
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let now = crate::now_ns();
+        for phase in 0..20 {
+            let start = now + phase * 8_000_000;
+            std::io::Write::write_all(&mut file, format!("7 {start} - phase={phase}\n").as_bytes()).unwrap();
+            let end = start + 8_000_000;
+            let known = store.await_answer(end);
+            let tags = known.tags_during(Who::Thread(7), start, end).map(|tags| tags.to_string());
+            assert_eq!(tags, Some(format!("phase={phase}")));
+        }
+        std::io::Write::write_all(&mut file, b"nonsense\n").unwrap();
+        let failure = store.await_answer(now).failure.clone().unwrap_or_default();
+        assert!(failure.ends_with("tags:21: nonsense is not a number of a thread or process"), "{failure}");
+        assert!(store.growing().is_none());
     }
 
     #[test]

@@ -7,11 +7,9 @@ mod spans;
 
 use crate::postgres::{Postgres, Server};
 use hashbrown::HashMap;
-use known::{Received, Store, Who};
+use known::{Growing, Received, Store, Who};
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Note};
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -84,19 +82,15 @@ impl Tagging {
         let listener = listener.transpose()?;
         let store = Arc::new(Store::new(socket.clone()));
         if let Some(path) = file {
-            let fail = |why: String| failed(path, why);
-            let mut source = BufReader::new(File::open(path).map_err(|error| fail(format!(": {error}")))?);
-            let mut line = 0;
-            store.known().read(&mut source, &mut line, is_live).map_err(&fail)?;
+            let mut growing = Growing::open(path)?;
+            growing.read(&mut store.known(), is_live)?;
             if is_live {
-                let (store, path) = (Arc::downgrade(&store), path.clone());
+                *store.growing() = Some(growing);
+                // Lines are read before events are tagged; where none come, here, so that the rest is short.
+                let store = Arc::downgrade(&store);
                 std::thread::spawn(move || {
                     while let Some(store) = store.upgrade() {
-                        let read = store.known().read(&mut source, &mut line, true);
-                        if let Err(why) = read {
-                            store.known().failure = Some(failed(&path, why));
-                            return;
-                        }
+                        store.read_to_end();
                         drop(store);
                         std::thread::sleep(TURN);
                     }

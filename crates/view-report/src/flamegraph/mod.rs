@@ -160,13 +160,16 @@ impl Picture<'_> {
         let total = self.totals[0];
         let mut numbers = vec![format!("{} in all", self.amount(total))];
         if self.options.unit == StackWidth::Time {
-            numbers.push(format!("{} events", format_count(total.events)));
+            numbers.push(crate::page::events(total.events));
         }
         if total.samples != total.events {
             numbers.push(format!("{} samples", format_count(total.samples)));
         }
         if total.waiting > 0 {
-            numbers.push(format!("{} of them wait still and count with their age so far", format_count(total.waiting)));
+            numbers.push(match total.waiting {
+                1 => "1 of them waits still and counts with its age so far".into(),
+                waiting => format!("{} of them wait still and count with their age so far", format_count(waiting)),
+            });
         }
         let sides = match self.flames {
             Flames::Tree(_) => String::new(),
