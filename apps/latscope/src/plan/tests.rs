@@ -335,7 +335,7 @@ fn a_lab_of_spark_has_one_side_or_two() {
     let settings: Vec<&str> = two.sides.iter().flat_map(|side| &side.settings).map(String::as_str).collect();
     assert_eq!(settings, ["spark.a=1", "spark.a=1", "spark.b=2", "spark.a=3"]);
     assert_eq!((two.rounds, two.tables.as_deref()), (2, Some(Path::new("folder"))));
-    let measured = Filter::parse("kind = sql and name in (q3, python)").unwrap();
+    let measured = Filter::parse("kind = sql and name in (q3, python) and evt.failed = false").unwrap();
     assert_eq!(two.measured, Some(measured));
     assert_eq!(two.capture.1, FieldSet::default().with(&[Field::Args, Field::Ppid]));
 }
