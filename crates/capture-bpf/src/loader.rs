@@ -28,6 +28,8 @@ use std::path::Path;
 
 /// The section of the configuration, see `bpf/core.h`.
 const CONFIG: &str = ".rodata.config";
+/// Bytes of an object.
+const LARGEST_OBJECT: usize = 4 << 20;
 
 /// An object whose maps can still be sized.
 pub struct Opened {
@@ -43,17 +45,19 @@ pub struct Loaded {
 }
 
 impl Opened {
-    /// Opens a checked-in object. What libbpf has to say never reaches the terminal, only our errors.
-    pub fn open(bytes: &'static [u8]) -> Result<Opened, Error> {
+    /// Opens a checked-in object, compressed with zstd. What libbpf has to say never reaches the terminal, only our errors.
+    pub fn open(packed: &'static [u8]) -> Result<Opened, Error> {
         quiet();
-        let object = ObjectBuilder::default().open_memory(bytes).map_err(|error| failed("opening", &error))?;
+        let bytes =
+            zstd::bulk::decompress(packed, LARGEST_OBJECT).map_err(|error| failed("unpacking", &error.into()))?;
+        let object = ObjectBuilder::default().open_memory(&bytes).map_err(|error| failed("opening", &error))?;
         let suffix = if Path::new("/sys/kernel/btf/vmlinux").exists() { "" } else { "_raw" };
         Ok(Opened { object, suffix })
     }
 
     /// Opens an object whose programs have no twins, as they are attached to nothing.
-    pub fn open_single(bytes: &'static [u8]) -> Result<Opened, Error> {
-        Ok(Opened { suffix: "", ..Opened::open(bytes)? })
+    pub fn open_single(packed: &'static [u8]) -> Result<Opened, Error> {
+        Ok(Opened { suffix: "", ..Opened::open(packed)? })
     }
 
     /// As on a kernel without BTF, where the raw twins of the programs run.

@@ -12,7 +12,7 @@ fn objects(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut found: Vec<_> = entries
         .flat_map(|path| if path.is_dir() { objects(&path) } else { vec![path] })
-        .filter(|path| path.to_string_lossy().ends_with(".bpf.o"))
+        .filter(|path| path.to_string_lossy().ends_with(".bpf.o.zst"))
         .collect();
     found.sort();
     found
@@ -25,6 +25,7 @@ fn checked_in_objects_are_built_from_their_sources() {
         ("/usr/bin/clang-14", "clang-14"),
         ("/usr/bin/llvm-strip-14", "llvm-14"),
         ("/usr/include/bpf/bpf_core_read.h", "libbpf-dev"),
+        ("/usr/bin/zstd", "zstd"),
     ] {
         if !Path::new(needed).exists() {
             skipped!("needs the package {package}");
@@ -42,9 +43,11 @@ fn checked_in_objects_are_built_from_their_sources() {
     assert_eq!(expected, names(&built));
     for path in built {
         let ours = checked_in.iter().find(|ours| ours.file_name() == path.file_name()).unwrap();
-        let same = std::fs::read(ours).unwrap() == std::fs::read(&path).unwrap();
+        let [ours_unpacked, built] =
+            [ours, &path].map(|path| zstd::decode_all(&*std::fs::read(path).unwrap()).unwrap());
+        let same = ours_unpacked == built;
         assert!(same, "{} is not what its source makes: run `make bpf`", ours.display());
-        let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+        let text = String::from_utf8_lossy(&built).into_owned();
         assert!(!text.contains(&*root.canonicalize().unwrap().to_string_lossy()), "no path of this machine");
     }
 }

@@ -3,10 +3,10 @@
 use crate::loader::shared;
 
 /// The object with all programs.
-pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/block/block.bpf.o");
+pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/block/block.bpf.o.zst");
 
 /// The object that walks over the tags of a disk.
-pub const WALK_OBJECT: &[u8] = include_bytes!("../../../../bpf/block/waiting.bpf.o");
+pub const WALK_OBJECT: &[u8] = include_bytes!("../../../../bpf/block/waiting.bpf.o.zst");
 
 /// Slots of the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

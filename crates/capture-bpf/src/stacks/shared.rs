@@ -4,7 +4,7 @@ use crate::loader::shared;
 use crate::wanted::Wanted;
 
 /// The checked-in object.
-pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/stacks/stacks.bpf.o");
+pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/stacks/stacks.bpf.o.zst");
 
 /// Bytes of a page of a user stack.
 pub const PAGE: u64 = 4096;

@@ -6,7 +6,7 @@ use crate::texts::named;
 use crate::wanted::Wanted;
 
 /// The checked-in object.
-pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/syscall/syscall.bpf.o");
+pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/syscall/syscall.bpf.o.zst");
 
 /// System calls by number; the last stands for all beyond.
 pub const NUMBERED: usize = 512;

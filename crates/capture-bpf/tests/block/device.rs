@@ -1,5 +1,7 @@
 //! A loop device of its own for each test.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,8 +18,15 @@ pub struct LoopDevice {
 /// One test at a time: settings of one's device change what another's capture does.
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// Who has this has the machine for live capture.
+pub struct Alone {
+    /// Locked against other processes of the same `make test`.
+    _file: File,
+    _guard: MutexGuard<'static, ()>,
+}
+
 /// The right to test, or `None` and a printed reason where live capture cannot be tested.
-pub fn alone() -> Option<MutexGuard<'static, ()>> {
+pub fn alone() -> Option<Alone> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let root = status.lines().any(|line| line.starts_with("Uid:\t0\t"));
     if !root {
@@ -25,7 +34,11 @@ pub fn alone() -> Option<MutexGuard<'static, ()>> {
     } else if !std::path::Path::new("/dev/loop-control").exists() {
         skipped!("needs loop devices");
     } else {
-        return Some(ALONE.lock().unwrap_or_else(PoisonError::into_inner));
+        let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml")).unwrap();
+        // SAFETY: the call takes numbers only, and the file is open.
+        assert_eq!(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) }, 0);
+        return Some(Alone { _file: file, _guard: guard });
     }
     None
 }
