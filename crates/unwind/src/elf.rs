@@ -286,7 +286,10 @@ fn functions(source: &Source, table: &Section, sections: &[Section]) -> Option<S
     }
     functions.sort_unstable_by_key(|&(address, _, name, rank)| (address, rank, name));
     functions.dedup_by_key(|function| function.0);
-    let functions = functions.into_iter().map(|(address, length, name, _)| (address, length, name)).collect();
+    // Collected in place, they would keep the room of what was dropped.
+    let mut functions: Vec<_> =
+        functions.into_iter().map(|(address, length, name, _)| (address, length, name)).collect();
+    functions.shrink_to_fit();
     Some(Symbols { functions, names })
 }
 
