@@ -86,7 +86,8 @@ fn what_is_undecided_is_no_success() {
     let printed = compare("p99 > 10%").failure(3);
     assert!(
         printed.contains(
-            "--fail-if cannot be decided: the data do not show whether b.txt is slower than a.txt by p99 > 10%"
+            "--fail-if cannot be decided: the data do not show whether b.txt is slower than a.txt by more than the limit: \
+             p99 > 10% (no interval); measure longer"
         ),
         "{printed}"
     );
@@ -273,6 +274,7 @@ fn a_pull_request_gets_markdown_and_its_tests_junit() {
     let (markdown, xml) = results("p50 slower by 10%", 1);
     let rows = ["count", "min", "max", "sd", "p50"].map(|row| markdown.find(&format!("\n| {row} | ")));
     assert!(rows.is_sorted() && rows[0].is_some(), "{markdown}");
+    assert!(markdown.find("\n* unlike: ") < rows[0], "before the table: {markdown}");
     // What the comment has as a list, the result of the test has as text.
     for note in markdown.lines().filter_map(|line| line.strip_prefix("* ")) {
         let start: String = note.chars().take_while(|letter| letter.is_alphanumeric() || *letter == ' ').collect();
@@ -304,6 +306,10 @@ fn a_pull_request_gets_markdown_and_its_tests_junit() {
     assert!(markdown.contains("| | &lt;b&gt;&#64;me\\|x | \\`y\\` | difference |"), "{markdown}");
     let refused = latscope(&["compare", &a, &b, "--unitstime", "ns", "--junit", &a]).failure(2);
     assert!(refused.contains("is also the input"), "{refused}");
+    let refused = latscope(&["compare", &a, &b, "--markdown", "--junit", "./c.xml", "-o", "c.xml"]).failure(2);
+    assert!(refused.contains("--junit and -o both name ./c.xml"), "{refused}");
+    let unwritten = compare(&["--junit", &path("none/c.xml"), "--fail-if", "p50 slower by 10%"]).failure(3);
+    assert!(unwritten.contains("limit exceeded") && unwritten.contains("none/c.xml"), "{unwritten}");
 }
 
 #[test]

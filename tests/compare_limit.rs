@@ -82,5 +82,51 @@ fn what_is_undecided_says_by_how_much_it_could_be() {
         latscope(&["compare", &a, &b, "--unitstime", "ns", "--fail-if", "p50 > 5%"]).failure(3)
     };
     let printed: Vec<String> = (0..4).map(|seed| printed(400 + 2 * seed)).collect();
-    assert!(printed.iter().any(|printed| printed.contains("p50 > 5% (between ")), "{printed:?}");
+    assert!(printed.iter().any(|printed| printed.contains("us; the difference lies between ")), "{printed:?}");
+}
+
+/// A second of requests, of which the last ones hang until another device has a request half a minute later.
+fn ended_by(folder: &Path, name: &str, hanging: u64) -> String {
+    let mut text = String::new();
+    let mut line = |us: u64, event: &str, sector: u64| {
+        let (seconds, us) = (100 + us / 1_000_000, us % 1_000_000);
+        text += &format!("fio 123 [000] {seconds}.{us:06}: block:block_rq_{event} () {sector} + 8 [fio]\n");
+    };
+    for at in 0..1000 {
+        line(at * 1000, "issue: 7,0 R 4096", at * 8);
+        line(at * 1000 + 300 + at * 7919 % 100, "complete: 7,0 R", at * 8);
+    }
+    (0..hanging).for_each(|at| line(1_000_000 + at, "issue: 7,0 R 4096", 900_000 + at * 8));
+    line(31_000_000, "issue: 8,0 R 4096", 8);
+    line(31_001_000, "complete: 8,0 R", 8);
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+#[test]
+fn requests_that_hang_exceed_a_limit_by_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    let well = ended_by(folder.path(), "well.txt", 0);
+    for (hanging, limit, status) in [
+        // Of 1,012 requests at most 10.12 may be above the p99; of 1,006, 10.06.
+        (11, "p99 slower by 10%", 1),
+        (5, "p99 slower by 10%", 3),
+        (11, "p90 > 10%", 0),
+        (11, "p90 > 10% or p99 > 40s", 3),
+        // They lift the mean: 11 of 30 s each are 0.3 s for each request.
+        (11, "mean > 100ms", 1),
+        // One may be chance.
+        (1, "mean > 1ms", 3),
+    ] {
+        let sick = ended_by(folder.path(), "sick.txt", hanging);
+        let ended = latscope(&["compare", &well, &sick, "--fail-if", limit]);
+        assert_eq!(ended.status, Some(status), "{hanging} {limit}: {}", ended.err);
+        let says = format!("{limit}: limit exceeded, {hanging} requests of sick.txt had not completed when it ended");
+        assert_eq!(ended.err.contains(&says), status == 1, "{}", ended.err);
+    }
+    // Before the change it was no better.
+    let sick = ended_by(folder.path(), "sick.txt", 12);
+    let other = ended_by(folder.path(), "other.txt", 20);
+    assert!(!latscope(&["compare", &sick, &other, "--fail-if", "p99 > 10%"]).err.contains("had waited longer"));
 }

@@ -227,6 +227,12 @@ fn the_old_layout_has_the_minimum() {
         assert!((line[3] - mean).abs() < 0.001, "{line:?} {mean}");
         assert!(line[4..].is_sorted() && line[4] >= least, "{line:?}");
     }
-    let refused = latscope(&[&words[..], &["--csv=fiologparser", "--by", "kind"]].concat()).failure(2);
+    // A stall: one request in flight for 30 s is a part of a request in each second, and a row with values has a sample.
+    std::fs::write(&path, "500, 1000000, 0, 4096, 0\n30900, 30000000000, 0, 4096, 4096\n").unwrap();
+    let words = ["percentiles", "-i", "1s", "--csv=fiologparser", "-r", path.to_str().unwrap()];
+    let printed = latscope(&words).success();
+    assert_eq!(printed.lines().count(), 1 + 31, "{printed}");
+    assert!(printed.lines().skip(1).all(|line| line.split(", ").nth(1) == Some("1")), "{printed}");
+    let refused = latscope(&[&words[..], &["--by", "kind"]].concat()).failure(2);
     assert!(refused.contains("has no column for groups"), "{refused}");
 }

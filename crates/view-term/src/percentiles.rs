@@ -368,7 +368,8 @@ impl Percentiles {
             let end_ms = end_ns / 1_000_000;
             let values = row.shown.values.iter().flatten().map(|shown| format!("{:.3}, ", shown.value));
             let values: String = values.collect();
-            let (count, min, mean) = (row.shown.count.round(), row.min.min(max.value), mean.value);
+            // Parts of requests that outlast the interval may come to less than one.
+            let (count, min, mean) = (row.shown.count.round().max(1.0), row.min.min(max.value), mean.value);
             take(&format!("{end_ms}, {count}, {min}, {mean:.3}, {values}{}\n", max.value))
         })
     }

@@ -10,7 +10,7 @@ use latscope_event::Field;
 use latscope_filter::Filter;
 use latscope_series::compare::{CompareOptions, Limit};
 use latscope_view_report::ComparePicture;
-use std::path::PathBuf;
+use std::path::{PathBuf, absolute};
 
 /// Plan of `compare`.
 #[derive(Debug, PartialEq)]
@@ -59,6 +59,12 @@ pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
     let sides =
         sides.into_iter().map(|(name, paths, own)| (name, paths, own.or_else(|| typed.filter.first().cloned())));
     let sides = sides.map(turns).collect::<Result<_, _>>()?;
+    let same =
+        |(junit, output): &(&PathBuf, &PathBuf)| junit == output || absolute(junit).ok() == absolute(output).ok();
+    if let Some((junit, _)) = typed.junit.as_ref().zip(typed.output.as_ref()).filter(same) {
+        let junit = junit.display();
+        return Err(Failure::Usage(format!("--junit and -o both name {junit}; give each a file of its own.")));
+    }
     let limit = typed.fail_if.as_deref().map(|text| Limit::parse(text, typed.quantity)).transpose();
     let limit = limit.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
     let mut quantiles: Vec<f64> = percentile_list("--p", &typed.percentiles)?.iter().map(|p| p / 100.0).collect();

@@ -16,7 +16,7 @@ pub enum Judgement {
     Kept,
     /// The limit lies within the interval, or there is no interval: nobody knows.
     Unknown,
-    /// The whole joint interval lies above the limit.
+    /// The whole joint interval lies above the limit, or requests that hang exceed it by themselves.
     Exceeded,
 }
 
@@ -68,14 +68,26 @@ impl Limit {
         bounds.map(|bound| bound.text.as_str()).collect()
     }
 
-    /// The bounds of which nobody can decide, each with where the difference may lie: `p50 > 5% (between -81us and +104us)`.
+    /// How many requests hang beyond a bound that they exceed by themselves; 0 if there is no such bound.
+    pub fn hanging(&self, pair: &Pair) -> usize {
+        let each = self.0.bounds().into_iter().map(|bound| bound.row(pair).map_or(0, |row| bound.hanging(pair, row)));
+        each.max().unwrap_or(0)
+    }
+
+    /// The bounds of which nobody can decide, each with the limit and where the difference may lie:
+    /// `p50 > 5% (+20us; the difference lies between -81us and +104us)`. Where the interval of the table alone would decide it, that of
+    /// all measures together is given, which does not.
     pub fn undecided(&self, pair: &Pair) -> Vec<String> {
         let bounds = self.0.bounds().into_iter().filter(|bound| bound.judge(pair) == Judgement::Unknown);
-        let interval = |bound: &Bound| match bound.row(pair).and_then(|row| row.interval) {
-            None => format!("{} (no interval)", bound.text),
-            Some((low, high)) => {
-                format!("{} (between {} and {})", bound.text, signed(self.1, low), signed(self.1, high))
-            }
+        let interval = |bound: &Bound| {
+            let row = bound.row(pair);
+            let Some((row, (low, high))) = row.and_then(|row| row.interval.map(|interval| (row, interval))) else {
+                return format!("{} (no interval)", bound.text);
+            };
+            let between = |(low, high)| format!("between {} and {}", signed(self.1, low), signed(self.1, high));
+            let (least, all) = (bound.least(row), row.joint.filter(|_| low > bound.least(row)));
+            let all = all.map_or(String::new(), |joint| format!(", for all measures together {}", between(joint)));
+            format!("{} ({}; the difference lies {}{all})", bound.text, signed(self.1, least), between((low, high)))
         };
         bounds.map(interval).collect()
     }
@@ -150,9 +162,31 @@ impl Bound {
         pair.differences.iter().find(|row| row.measure == measure)
     }
 
+    /// The limit of the difference, in the unit of the quantity.
+    fn least(&self, row: &Difference) -> f64 {
+        self.value * if self.relative { row.base } else { 1.0 }
+    }
+
+    /// How many requests hang beyond the limit, if they exceed it by themselves: they are more than the part of all requests that may lie
+    /// above the percentile, or lift the mean above it. They end together, so they are too few for an interval, however many they are; but
+    /// each is known to be slower than the limit and than any request of the base. A single one may be chance.
+    fn hanging(&self, pair: &Pair, row: &Difference) -> usize {
+        let most = row.base + self.least(row);
+        let beyond = || pair.hanging_ns.iter().map(|&age_ns| age_ns as f64).filter(|&age| age > most);
+        let (count, requests) = (beyond().count(), pair.requests as f64);
+        let exceeds = match self.quantile {
+            Some(quantile) => count as f64 > (1.0 - quantile) * requests,
+            None => beyond().sum::<f64>() > most * requests,
+        };
+        if exceeds && count > 1 { count } else { 0 }
+    }
+
     fn judge(&self, pair: &Pair) -> Judgement {
         let Some(row) = self.row(pair) else { return Judgement::Unknown };
-        let least = self.value * if self.relative { row.base } else { 1.0 };
+        let least = self.least(row);
+        if self.hanging(pair, row) > 0 {
+            return Judgement::Exceeded;
+        }
         match (row.joint, row.interval) {
             (Some((low, _)), _) if row.finding == Finding::Slower && low > least => Judgement::Exceeded,
             (_, Some((_, high))) if high <= least => Judgement::Kept,

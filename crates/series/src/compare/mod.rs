@@ -34,6 +34,9 @@ use ground::Ground;
 use latscope_histogram::Totals;
 use within::Within;
 
+/// The mean of fewer events is compared by turns only.
+const EVENTS: u64 = 10;
+
 /// How to compare.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CompareOptions {
@@ -145,6 +148,11 @@ pub struct Pair {
     pub other: usize,
     /// The quantiles asked for, the mean, the chance.
     pub differences: Vec<Difference>,
+    /// Requests of the other side, completed or not.
+    pub requests: u64,
+    /// Those of them that had not completed when their trace ended, and had waited longer by then than any of the base took: their
+    /// ages, nanoseconds. Whoever knows of such requests puts them here.
+    pub hanging_ns: Vec<u64>,
 }
 
 /// Numbers of one side.
@@ -322,11 +330,12 @@ fn pairs(sides: &[Side], ground: &Ground, options: &CompareOptions) -> Vec<Pair>
             let enough = Support::new(quantile, events) == Support::Enough;
             differences.push(row(Measure::Quantile(quantile), a.quantiles[at], b.quantiles[at], enough));
         }
-        // Of fewer than ten there is no way to know how much they vary.
-        let enough = events >= 10.0;
-        differences.push(row(Measure::Mean, a.mean, b.mean, enough));
+        // Of fewer there is no way to know how much they vary, unless turns show it.
+        let enough = events >= EVENTS as f64;
+        let has_turns = sides.iter().any(|side| side.turns.len() > 1);
+        differences.push(row(Measure::Mean, a.mean, b.mean, enough || has_turns));
         differences.push(row(Measure::Chance, 0.5, ground.chance(other), enough));
-        Pair { other, differences }
+        Pair { other, differences, requests: b.count, hanging_ns: Vec::new() }
     };
     (1..sides.len()).map(pair).collect()
 }

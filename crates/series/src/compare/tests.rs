@@ -252,7 +252,7 @@ fn verdicts_are_sentences() {
         let measures = [Measure::Quantile(0.5), Measure::Quantile(0.99), Measure::Mean, Measure::Chance];
         let bases = [400e3, 900e3, 450e3, 0.5];
         let rows = (0..4).map(|at| row(measures[at], bases[at], others[at], findings[at])).collect();
-        let pair = Pair { other: 1, differences: rows };
+        let pair = Pair { other: 1, differences: rows, requests: 1000, hanging_ns: Vec::new() };
         let (sides, pairs) = (Vec::new(), Vec::new());
         Comparison { options: CompareOptions::default(), sides, pairs, exact: true, steps_ns: Vec::new() }
             .verdict(&pair, &names)
@@ -387,6 +387,9 @@ fn what_cannot_be_compared_is_refused() {
     // Three requests give nothing, and say so.
     let few = with(CompareOptions::default()).unwrap();
     assert!(few.pairs[0].differences.iter().all(|row| row.finding == Finding::TooFew));
+    let verdict = few.verdict(&few.pairs[0], &["a".into(), "b".into()]);
+    let way_out = "measure longer, or compare several runs of each side (--group).";
+    assert_eq!(verdict, format!("b and a have too few requests for a verdict (3, and it takes 10); {way_out}"));
 }
 
 /// A side of so many turns: each has a level of its own, by this standard deviation of the logarithm.
@@ -439,5 +442,25 @@ fn turns_are_reported_with_what_they_differ_by() {
     let found = compare(&[sides[0].clone(), vec![constant(20_000)]], &options).unwrap();
     assert_eq!(found.pairs[0].differences[0].finding, Finding::TooFew);
     let verdict = found.verdict(&found.pairs[0], &names);
-    assert!(verdict.starts_with("da2 and da1 have too few turns for a verdict"), "{verdict}");
+    let expected = "da2 and da1 have too few turns for a verdict (3 in all, and it takes 4); measure more of them;";
+    assert!(verdict.starts_with(expected), "{verdict}");
+}
+
+#[test]
+fn one_request_a_turn_is_enough_for_a_verdict_on_the_average() {
+    let options = CompareOptions { quantiles: vec![0.5], ..CompareOptions::default() };
+    let side = |times: &[u64]| times.iter().map(|&ns| Sample::of_events(vec![ns])).collect::<Vec<_>>();
+    let sides = [side(&[10_000, 11_000, 10_500]), side(&[20_000, 21_000, 19_000])];
+    let found = compare(&sides, &options).unwrap();
+    let [median, mean, _] = found.pairs[0].differences[..] else { panic!("three rows") };
+    assert_eq!((median.finding, mean.finding), (Finding::TooFew, Finding::Slower), "{mean:?}");
+    // By hand, of the logarithms: Student's t with four degrees of freedom.
+    let logs = |times: [f64; 3]| times.map(f64::ln);
+    let [a, b] = [logs([10e3, 11e3, 10.5e3]), logs([20e3, 21e3, 19e3])];
+    let centre = |logs: [f64; 3]| logs.iter().sum::<f64>() / 3.0;
+    let squares = |logs: [f64; 3]| logs.iter().map(|log| (log - centre(logs)).powi(2)).sum::<f64>();
+    let error = ((squares(a) + squares(b)) / 4.0 * 2.0 / 3.0).sqrt();
+    let high = centre(a).exp() * (centre(b) - centre(a) + 2.776_445 * error).exp_m1();
+    let widest = mean.interval.unwrap().1;
+    assert!((high..high + 1_100.0).contains(&widest), "{widest} of {high}, wider by a step of the values at most");
 }

@@ -55,7 +55,7 @@ impl Comparison {
         }
         let is_judged = timed().any(|row| !matches!(row.finding, Finding::TooFew | Finding::Dependent));
         let mut sentence = match parts.is_empty() {
-            true if !is_judged => format!("{other} and {base} have too few {} for a verdict", self.counted(pair)),
+            true if !is_judged => format!("{other} and {base} have too few {}", self.too_few(pair)),
             true => unlocated(pair, &base, &other, &self.options),
             false => [vec![format!("{other} is {}", parts.join(", but "))], unclaimed(pair)].concat().join("; "),
         };
@@ -75,15 +75,24 @@ impl Comparison {
         sentence + "."
     }
 
-    /// Too few of these there are where nothing can be known.
-    fn counted(&self, pair: &Pair) -> &'static str {
-        let turns: usize = self.sides.iter().map(|side| side.turns.len() - 1).sum();
-        if self.has_turns() && turns < super::turns::FREEDOM {
-            "turns"
-        } else if pair.differences.iter().any(|row| row.finding == Finding::Dependent) {
-            "independent requests"
-        } else {
-            "requests"
+    /// What a verdict needs more of, how many it takes, and how to get them.
+    fn too_few(&self, pair: &Pair) -> String {
+        let turns: usize = self.sides.iter().map(|side| side.turns.len()).sum();
+        let least = self.sides.len() + super::turns::FREEDOM;
+        if self.has_turns() && turns < least {
+            return format!("turns for a verdict ({turns} in all, and it takes {least}); measure more of them");
+        }
+        if pair.differences.iter().any(|row| row.finding == Finding::Dependent) {
+            return "independent requests for a verdict".into();
+        }
+        let counts = [0, pair.other].into_iter().filter_map(|at| self.sides.get(at)).map(|side| side.count);
+        match counts.min().filter(|&fewest| fewest < super::EVENTS) {
+            None => "requests for a verdict".into(),
+            Some(fewest) => format!(
+                "requests for a verdict ({}, and it takes {}); measure longer, or compare several runs of each side (--group)",
+                format_count(fewest),
+                super::EVENTS
+            ),
         }
     }
 

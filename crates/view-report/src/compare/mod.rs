@@ -257,10 +257,14 @@ impl Picture<'_> {
             pair.differences.iter().filter(|row| row.measure != Measure::Chance).copied().collect()
         };
         let all: Vec<_> = self.comparison.pairs.iter().flat_map(rows).collect();
-        let ends = all.iter().flat_map(|row| row.joint.or(row.interval).map_or(vec![], |(low, high)| vec![low, high]));
+        let ends = all.iter().flat_map(|row| {
+            let (low, high) = row.joint.or(row.interval).unwrap_or((row.difference(), row.difference()));
+            [low, high]
+        });
         let ends: Vec<f64> = ends.chain([0.0]).filter(|end| end.is_finite()).collect();
         let (low, high) = (ends.iter().copied().fold(0.0, f64::min), ends.iter().copied().fold(0.0, f64::max));
-        let room = (high - low).max(1.0) * 0.05;
+        // Sides that are equal have an axis, too, whose ticks are whole nanoseconds or bytes.
+        let room = ((high - low) * 0.05).max(20.0);
         let measures = self.comparison.options.quantiles.len() + 1;
         let row_px = 10.0 + 12.0 * self.comparison.pairs.len() as f64;
         let what = format!("to {}; thick: 95 %, thin: together with all others", self.names[0]);
@@ -288,8 +292,17 @@ impl Picture<'_> {
                             row.finding.word(self.quantity())
                         )
                     }
-                    _ if row.finding == Finding::Dependent => "too few independent requests".to_string(),
-                    _ => "too few requests".to_string(),
+                    (own, joint) => {
+                        // What was measured is shown, though it may be chance.
+                        let at = row.difference();
+                        plot.whisker(svg, middle, at, own.unwrap_or((at, at)), joint.unwrap_or((at, at)), ink);
+                        let what = match row.finding {
+                            Finding::Dependent => "too few independent requests",
+                            _ if self.comparison.has_turns() => "too few turns or requests",
+                            _ => "too few requests",
+                        };
+                        format!("{}: {what}", signed(self.quantity(), at))
+                    }
                 };
                 let name = if self.comparison.pairs.len() > 1 {
                     format!("{}: ", self.names[pair.other])

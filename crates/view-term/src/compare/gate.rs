@@ -1,7 +1,7 @@
 //! A comparison for what stands between a change and its merge: Markdown for a comment, JUnit for the tests of a job.
 
 use super::{CompareTable, texts};
-use latscope_event::printable;
+use latscope_event::{format_count, printable};
 use latscope_series::compare::{Judgement, Limit, Pair, subjects};
 use latscope_view::Escaped;
 
@@ -14,17 +14,25 @@ impl CompareTable<'_> {
         let bounds = limit.judged(pair, judgement).join(", ");
         let sentence = match judgement {
             Judgement::Kept => format!("{bounds}: within the limit, {other} is not {more} than {base} by more."),
-            Judgement::Exceeded => format!("{bounds}: limit exceeded, {other} is {more} than {base}."),
+            Judgement::Exceeded => match limit.hanging(pair) {
+                0 => format!("{bounds}: limit exceeded, {other} is {more} than {base}."),
+                hanging => format!(
+                    "{bounds}: limit exceeded, {} requests of {other} had not completed when it ended, and had waited longer \
+                     than any of {base} took.",
+                    format_count(hanging as u64)
+                ),
+            },
             Judgement::Unknown => format!(
-                "--fail-if cannot be decided: the data do not show whether {other} is {more} than {base} by {}; \
-                 measure longer, or compare several runs per side (--group).",
+                "--fail-if cannot be decided: the data do not show whether {other} is {more} than {base} by more than the \
+                 limit: {}; measure longer, or compare several runs per side (--group).",
                 limit.undecided(pair).join(", ")
             ),
         };
         (judgement, sentence)
     }
 
-    /// GitHub's Markdown: what became of the limit, the verdicts, a table for each pair, the picture at this address, and the notes.
+    /// GitHub's Markdown: what became of the limit, the verdicts, what is unlike, a table for each pair, the picture at this address, and
+    /// the notes.
     pub fn markdown(&self, limit: Option<&Limit>, picture: Option<&str>) -> String {
         let mut text = String::new();
         for pair in &self.comparison.pairs {
@@ -33,6 +41,10 @@ impl CompareTable<'_> {
             }
             text += &format!("{}\n\n", plain(&self.comparison.verdict(pair, self.names)));
         }
+        let list = |text: String| format!("* {}\n", plain(&text));
+        let (unlike, notes) = self.reservations();
+        text.extend(unlike.into_iter().map(list));
+        text.extend((!self.unlike.is_empty()).then_some("\n"));
         for pair in &self.comparison.pairs {
             let confidence = (self.comparison.options.confidence * 1e4).round() / 100.0;
             let (base, other) = (plain(self.name(0)), plain(self.name(pair.other)));
@@ -55,14 +67,14 @@ impl CompareTable<'_> {
         if let Some(picture) = picture {
             text += &format!("![Comparison](<{}>)\n\n", picture.replace(['<', '>', '\\', '\n'], ""));
         }
-        text.extend(self.reservations().map(|note| format!("* {}\n", plain(&note))));
+        text.extend(notes.into_iter().map(list));
         text.trim_end().to_string() + "\n"
     }
 
-    /// What a reader must know of the two sides before believing in a difference: how they are unlike, what was lost, what waits.
-    fn reservations(&self) -> impl Iterator<Item = String> {
+    /// What a reader must know of the two sides before believing in a difference: how they are unlike; and what was lost, what waits.
+    fn reservations(&self) -> (Vec<String>, Vec<String>) {
         let unlike = self.unlike.iter().map(|text| format!("unlike: {text}"));
-        unlike.chain(self.unknown.map(str::to_string)).chain(self.all_notes())
+        (unlike.collect(), self.unknown.map(str::to_string).into_iter().chain(self.all_notes()).collect())
     }
 
     /// JUnit's XML: a test for each pair. A limit that was exceeded is a failure, one that nobody can decide an error.
@@ -93,7 +105,8 @@ impl CompareTable<'_> {
                 tests += &format!("    <{element} message=\"{sentence}\">{}</{element}>\n", Escaped(rows));
             }
             let verdict = self.comparison.verdict(pair, self.names);
-            let verdict = self.reservations().fold(verdict, |text, note| text + "\n" + &note);
+            let (unlike, notes) = self.reservations();
+            let verdict = [vec![verdict], unlike, notes].concat().join("\n");
             tests += &format!("    <system-out>{}</system-out>\n  </testcase>\n", Escaped(&verdict));
         }
         let count = self.comparison.pairs.len();

@@ -140,7 +140,12 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
         table.verdicts().iter().for_each(|text| say!("latscope: {text}"));
     }
     if let Some(junit) = &plan.junit {
-        output::text(Some(junit), &table.junit(plan.limit.as_ref()))?;
+        let written = output::text(Some(junit), &table.junit(plan.limit.as_ref()));
+        // A file that cannot be written hides no limit that is exceeded.
+        if let (true, Some(Err(judged))) = (written.is_err(), plan.limit.as_ref().map(|limit| judge(limit, &table))) {
+            say!("latscope: {judged}");
+        }
+        written?;
     }
     subjects.iter().for_each(|subject| reports::say_notes(&subject.contexts));
     if let Some(options) = &plan.chart {
