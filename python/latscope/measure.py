@@ -9,19 +9,54 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from latscope._native import Error, UsageError
-from latscope.trace import read
+from latscope.trace import Application, read
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from pyspark.sql import SparkSession
 
-    from latscope.trace import Application
-
 MS = 1_000_000
 """Nanoseconds of a millisecond."""
 BEHIND_S = 0.5
 """So long may Spark take to note what ended, where it cannot be asked."""
+
+
+NONE = "No task of Spark was found."
+"""What the native half says where no task started."""
+COUNTERS = [
+    "numStages",
+    "elapsedTime",
+    "stageDuration",
+    "numTasks",
+    "executorRunTime",
+    "executorCpuTime",
+    "executorDeserializeTime",
+    "executorDeserializeCpuTime",
+    "resultSerializationTime",
+    "jvmGCTime",
+    "shuffleFetchWaitTime",
+    "shuffleWriteTime",
+    "resultSize",
+    "diskBytesSpilled",
+    "memoryBytesSpilled",
+    "peakExecutionMemory",
+    "recordsRead",
+    "bytesRead",
+    "recordsWritten",
+    "bytesWritten",
+    "shuffleRecordsRead",
+    "shuffleLocalBlocksFetched",
+    "shuffleRemoteBlocksFetched",
+    "shuffleLocalBytesRead",
+    "shuffleRemoteBytesRead",
+    "shuffleRemoteBytesReadToDisk",
+    "shuffleBytesWritten",
+    "shuffleRecordsWritten",
+    "shuffleTotalBlocksFetched",
+    "shuffleTotalBytesRead",
+]
+"""The counters, for a block in which no task started."""
 
 
 class Measure:
@@ -49,12 +84,13 @@ class Measure:
         if self._begin_ns is None:
             message = "The measurement has not started; call begin, or use it in a with statement."
             raise UsageError(message)
-        self._elapsed_ms = (time.time_ns() - self._begin_ns) // MS
+        end_ns = time.time_ns()
+        self._elapsed_ms = (end_ns - self._begin_ns) // MS
         try:
             self._settle()
             # Spark has the start of a task in whole milliseconds.
             trace = read(self._source or self._found_source(), filter=f"time >= {self._begin_ns // MS * MS}")
-            self._found = trace.spark()
+            self._found = Application(*trace._native.spark("stage", 20, (self._begin_ns, end_ns)))
             self.notes = trace.notes
         except Error as error:
             self._failure = error
@@ -81,8 +117,10 @@ class Measure:
         return self._found
 
     def to_dict(self) -> dict[str, int]:
-        """Return the counters under the names of sparkMeasure: times in milliseconds, sizes in bytes."""
-        counters: dict[str, int] = dict(self.application["counters"])
+        """Return the counters under the names of sparkMeasure: times in milliseconds, sizes in bytes; zeros where no task started."""
+        counters: dict[str, int] = (
+            dict.fromkeys(COUNTERS, 0) if self._is_empty() else dict(self.application["counters"])
+        )
         # Of the block, not from its first stage to its last.
         counters["elapsedTime"] = self._elapsed_ms
         return counters
@@ -91,6 +129,8 @@ class Measure:
         """Return the counters as sparkMeasure prints them, the stages with their durations, and the report of the tasks."""
         lines = ["Aggregated Spark stage metrics:"]
         lines += [f"{name} => {value}{_in_words(name, value)}" for name, value in self.to_dict().items()]
+        if self._is_empty():
+            return "\n".join([*lines, "", "No task of Spark started in the block."])
         lines += ["", "Stages and their duration:"]
         for stage in self.application["stages"]:
             took = stage["stageDuration"]
@@ -99,7 +139,8 @@ class Measure:
 
     def _repr_html_(self) -> str:
         try:
-            return f"{self.application.picture}<pre>{html.escape(self.report())}</pre>"
+            picture = "" if self._is_empty() else self.application.picture
+            return f"{picture}<pre>{html.escape(self.report())}</pre>"
         except Error as error:
             return f"<p>{html.escape(str(error))}</p>"
 
@@ -109,6 +150,10 @@ class Measure:
             return self.report()
         except Error as error:
             return f"<latscope.spark.Measure: {error}>"
+
+    def _is_empty(self) -> bool:
+        """Return whether no task started in the block."""
+        return NONE in str(self._failure or "")
 
     def _settle(self) -> None:
         """Wait until Spark has noted what ended: those who listen to it are behind."""

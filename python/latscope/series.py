@@ -24,6 +24,19 @@ if TYPE_CHECKING:
     from latscope.arguments import Duration
 
 
+def write(text: str, path: str | PathLike[str], *endings: str) -> None:
+    """Write a text to a file, of which other programs go by the end of the name."""
+    path = Path(path)
+    if path.suffix.lower() not in endings:
+        message = f"{path} is written as {endings[0][1:].upper()}; give a name that ends in {endings[0]}."
+        raise UsageError(message)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        message = f"{path}: Cannot be written: {error.strerror}."
+        raise Error(message) from error
+
+
 class Picture(str):
     """An SVG document that notebooks show."""
 
@@ -39,8 +52,8 @@ class Picture(str):
         return f'<img{known} alt="heat map" src="data:image/svg+xml;base64,{data}">'
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a file."""
-        Path(path).write_text(self, encoding="utf-8")
+        """Write it to a file whose name ends in .svg."""
+        write(self, path, ".svg")
 
 
 class Page(str):
@@ -64,8 +77,8 @@ class Page(str):
         return f'{style}<iframe srcdoc="{html.escape(page, quote=True)}" {look}></iframe>{beside}'
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a file."""
-        Path(path).write_text(self, encoding="utf-8")
+        """Write it to a file whose name ends in .html."""
+        write(self, path, ".html", ".htm")
 
 
 _STYLE = (
@@ -189,12 +202,13 @@ class Series:
     def __add__(self, other: Series) -> Series:
         """Add the events of another series, exactly."""
         if not isinstance(other, Series):
-            return NotImplemented
+            message = f"A series can be added to another series only, not to {other!r}."
+            raise UsageError(message)
         return Series(self._native.merged(other._native))
 
     def __radd__(self, other: object) -> Series:
         """Start a ``sum``."""
-        return self if other == 0 else NotImplemented
+        return self if isinstance(other, int) and other == 0 else self + other  # type: ignore[operator]
 
     def rebin(self, interval: Duration) -> Series:
         """Return the same in wider intervals: a whole multiple of the present ones."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from os import fspath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -63,6 +64,11 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
+def columns(names: Iterable[str]) -> list[Column]:
+    """Return columns by their names; a dot in one is no field of another."""
+    return [F.col(quoted(name)) for name in names]
+
+
 def bucket(column: str = "latency_ns", power: int = POWER) -> Column:
     """Return the bucket of a column of integers."""
     return F.expr(buckets.bucket_sql(quoted(column), power))
@@ -103,14 +109,14 @@ def histogram(
     # As everywhere, an event without a time or with a negative latency is none.
     known = events.where(f"{quoted(value)} >= 0 and {quoted(time)} is not null")
     cells = known.select(*keys, bucket(value, power).alias("k", metadata={"latscope.power": power}))
-    return cells.groupBy(*cells.columns).agg(F.count(F.lit(1)).alias("n"))
+    return cells.groupBy(*columns(cells.columns)).agg(F.count(F.lit(1)).alias("n"))
 
 
 def cells(stored: DataFrame) -> DataFrame:
     """Return the cells of stored series (``latscope convert --series``, tables of a hub): lists become rows."""
     keys = [name for name in stored.columns if name == "time_ns" or name not in _OF_SERIES]
-    rows = stored.select(*keys, F.explode(F.arrays_zip("k", "n")).alias("cell"))
-    return rows.select(*keys, F.col("cell.k").cast("bigint").alias("k"), F.col("cell.n").alias("n"))
+    rows = stored.select(*columns(keys), F.explode(F.arrays_zip("k", "n")).alias("cell"))
+    return rows.select(*columns(keys), F.col("cell.k").cast("bigint").alias("k"), F.col("cell.n").alias("n"))
 
 
 _OF_SERIES = {"width_ns", "grid", "count", "sum_ns", "min_ns", "max_ns", "bytes", "waiting", "k", "n", "w"}
@@ -118,8 +124,13 @@ _OF_SERIES = {"width_ns", "grid", "count", "sum_ns", "min_ns", "max_ns", "bytes"
 
 def merge(cells: DataFrame, by: str | Iterable[str] | None = None) -> DataFrame:
     """Return cells added up over everything but ``time_ns`` and these fields; nothing is lost."""
-    keys = [name for name in ["time_ns", *names(by)] if name in cells.columns]
-    return cells.groupBy(*keys, "k").agg(F.sum("n").alias("n"))
+    by = names(by)
+    unknown = [name for name in by if name not in cells.columns]
+    if unknown:
+        message = f"The cells have no column {unknown[0]}; they have {', '.join(cells.columns)}."
+        raise UsageError(message)
+    keys = [name for name in ["time_ns", *by] if name in cells.columns]
+    return cells.groupBy(*columns(dict.fromkeys([*keys, "k"]))).agg(F.sum("n").alias("n"))
 
 
 def percentiles(
@@ -134,16 +145,17 @@ def percentiles(
     double decides. ``by`` may have ``time_ns``.
     """
     by, asked = names(by), buckets.ranks(percentiles)
-    merged = cells.groupBy(*by, "k").agg(F.sum("n").alias("n"))
-    group = Window.partitionBy(*by)
+    keys = columns(by)
+    merged = cells.groupBy(*keys, "k").agg(F.sum("n").alias("n"))
+    group = Window.partitionBy(*keys)
     upto = merged.select(
-        *by, "k", F.sum("n").over(group.orderBy("k")).alias("upto"), F.sum("n").over(group).alias("count")
+        *keys, "k", F.sum("n").over(group.orderBy("k")).alias("upto"), F.sum("n").over(group).alias("count")
     )
     first = [
         F.min(F.expr(f"IF(upto * {den}L >= count * {num}L, k, NULL)")).alias(f"{name}_k") for name, num, den in asked
     ]
-    found = upto.groupBy(*by).agg(F.max("count").alias("count"), *first)
-    shown: list[Any] = [*by, "count"]
+    found = upto.groupBy(*keys).agg(F.max("count").alias("count"), *first)
+    shown: list[Any] = [*keys, "count"]
     for name, _, _ in asked:
         low, high = buckets.bounds_sql(f"{name}_k", power)
         shown += [f"{name}_k", F.expr(low).alias(f"{name}_min"), F.expr(high).alias(f"{name}_max")]
@@ -174,7 +186,9 @@ def heatmap(
 
 
 class LatscopeSource(DataSource):  # type: ignore[misc]
-    """Every file format of events: ``spark.read.format("latscope").load(path)``, one partition for each file.
+    """Every file format of events: ``spark.read.format("latscope").load(path)``, one partition for each part of a file.
+
+    Parts are row groups of Parquet (small neighbours together) and 16 MiB of a ``.lat`` file; other files are one part.
 
     Options are ``filter``, ``columns`` and ``format``, as in :func:`latscope.read`. With a filter that counts from the start of the
     trace (``+5s``), the files are one partition, because the start is that of all. What is lost or damaged is a Python warning: of
@@ -186,8 +200,8 @@ class LatscopeSource(DataSource):  # type: ignore[misc]
         """Return the name of the format."""
         return "latscope"
 
-    def trace(self, path: str) -> Trace:
-        """Return the events of a path."""
+    def trace(self, path: str, part: tuple[int, int] | None = None) -> Trace:
+        """Return the events of a path, or of a part of a file."""
         from latscope.trace import read
 
         known = {"filter", "columns", "format"}
@@ -196,7 +210,10 @@ class LatscopeSource(DataSource):  # type: ignore[misc]
         if unknown:
             message = f"There is no option {unknown[0]}; there are filter, columns and format."
             raise UsageError(message)
-        return read(path, **{key: value for key, value in self.options.items() if key in known and value})
+        trace = read(path, **{key: value for key, value in self.options.items() if key in known and value})
+        if part:
+            trace._native = trace._native.part(*part)
+        return trace
 
     def path(self) -> str:
         """Return the file or folder, also of a URL of this machine's files."""
@@ -226,18 +243,18 @@ class SourceReader(DataSourceReader):  # type: ignore[misc]
         self.source, self.columns = source, columns
 
     def partitions(self) -> list[Any]:
-        """Return a partition for each file."""
+        """Return a partition for each part of a file."""
         path = self.source.path()
         if COUNTS_FROM_START.search(self.source.options.get("filter") or ""):
-            return [InputPartition(path)]  # pyright: ignore[reportCallIssue]
+            return [InputPartition((path, None))]  # pyright: ignore[reportCallIssue]
         trace = self.source.trace(path)
-        files = trace.files()
+        parts = trace._native.parts(self.columns)
         warn(trace)
-        return [InputPartition(file) for file in files]  # pyright: ignore[reportCallIssue]
+        return [InputPartition((fspath(file), part)) for file, *part in parts]  # pyright: ignore[reportCallIssue]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the events of a file."""
-        trace = self.source.trace(partition.value)
+        """Yield the events of a part of a file."""
+        trace = self.source.trace(*partition.value)
         for batch in trace.batches(self.columns):
             arrays = []
             for name in self.columns:

@@ -77,6 +77,20 @@ impl Trace {
         self.ask(py, false, |pipeline| Ok(pipeline.reading().files.clone()))
     }
 
+    /// Parts that can be read by themselves, by file and range of bytes, for events in these columns.
+    fn parts(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<Vec<(PathBuf, u64, u64)>> {
+        let asked = FieldSet::from_iter(fields(columns.iter().filter(|name| !is_end(name)))?);
+        let parts = self.ask(py, false, move |pipeline| Ok(pipeline.parts(asked)))?;
+        Ok(parts.into_iter().map(|(file, part)| (file, part.start, part.end)).collect())
+    }
+
+    /// One of these parts.
+    fn part(&self, start: u64, end: u64) -> Trace {
+        let is_whole = start == 0 && end == u64::MAX;
+        let within = (!is_whole).then_some(start..end);
+        Trace { reading: Reading { within, ..self.reading.clone() }, notes: Notes::default() }
+    }
+
     /// Names of the columns that the files have, and whether they are texts.
     fn columns(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, bool)>> {
         let fields = self.ask(py, false, |pipeline| Ok(columns_of(&pipeline)))?;
@@ -86,9 +100,7 @@ impl Trace {
     /// All events in these columns; without any, in all that the files have.
     #[pyo3(signature = (columns=None))]
     fn events(&self, py: Python<'_>, columns: Option<Vec<String>>) -> PyResult<Stream> {
-        // A column that is no field: what the filter takes for it is a time of the clock.
-        let is_end = |name: &String| matches!(name.trim(), "end_ns" | "end" | "ts" | "evt.rawtime");
-        let has_end = columns.as_ref().is_some_and(|names| names.iter().any(is_end));
+        let has_end = columns.as_ref().is_some_and(|names| names.iter().any(|name| is_end(name)));
         let asked = columns.map(|names| fields(names.iter().filter(|name| !is_end(name)))).transpose()?;
         let (pipeline, fields) = self.ask(py, false, move |pipeline| {
             let fields = asked.map_or_else(|| columns_of(&pipeline), FieldSet::from_iter);
@@ -169,11 +181,18 @@ impl Trace {
         Ok((json, text))
     }
 
-    /// The report of the Spark application that this is: JSON, text and picture.
-    fn spark(&self, py: Python<'_>, by: &str, most: usize) -> PyResult<(String, String, String)> {
+    /// The report of the Spark application that this is: JSON, text and picture. With a block, nanoseconds, executors count for that long.
+    #[pyo3(signature = (by, most, block=None))]
+    fn spark(
+        &self,
+        py: Python<'_>,
+        by: &str,
+        most: usize,
+        block: Option<(i64, i64)>,
+    ) -> PyResult<(String, String, String)> {
         let level = spark::level(by)?;
-        let whole =
-            Trace { reading: Reading { all_of_spark: true, ..self.reading.clone() }, notes: self.notes.clone() };
+        let reading = Reading { all_of_spark: true, block_ns: block, ..self.reading.clone() };
+        let whole = Trace { reading, notes: self.notes.clone() };
         let (found, contexts) =
             whole.ask(py, false, |pipeline| pipeline.spark_applications(FieldSet::EMPTY, |_, _| {}))?;
         self.notes.note(&contexts);
@@ -211,6 +230,11 @@ fn columns_of(pipeline: &Pipeline) -> FieldSet {
     // What is read once cannot be looked at beforehand.
     let fields = if is_read_once(pipeline) { all } else { pipeline.columns(all) };
     fields.union(FieldSet::ALWAYS)
+}
+
+/// Whether it is a column that is no field: what the filter takes for it is a time of the clock.
+fn is_end(name: &str) -> bool {
+    matches!(name.trim(), "end_ns" | "end" | "ts" | "evt.rawtime")
 }
 
 fn is_read_once(pipeline: &Pipeline) -> bool {

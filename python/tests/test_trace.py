@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import latscope as lat
+from latscope.measure import Measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,6 +165,17 @@ def test_errors_are_sentences(data: Data, tmp_path: Path) -> None:
     with pytest.raises(lat.UsageError, match="whole multiple"):
         series.rebin("130ms")
     assert not stored.exists()
+    for added in (5, "1s", None):
+        with pytest.raises(lat.UsageError, match=f"another series only, not to {added!r}"):
+            _ = series + added  # type: ignore[operator]
+    with pytest.raises(lat.UsageError, match="another series only, not to 5"):
+        _ = 5 + series  # type: ignore[operator]
+    with pytest.raises(lat.UsageError, match=r"written as SVG; give a name that ends in \.svg"):
+        series.heatmap().save(tmp_path / "latency.png")
+    with pytest.raises(lat.UsageError, match=r"written as HTML; give a name that ends in \.html"):
+        lat.read(data(STORY)).report().save(tmp_path / "report")
+    with pytest.raises(lat.Error, match="Cannot be written: No such file"):
+        series.heatmap().save(tmp_path / "nowhere" / "latency.svg")
 
 
 def test_ctrl_c_ends_a_reading() -> None:
@@ -309,3 +321,29 @@ def test_an_interrupted_recording_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("latscope-*"))
     with pytest.raises(lat.UsageError, match="length of time"):
         lat.record("block", None)  # type: ignore[arg-type]
+
+
+def test_a_block_without_tasks_has_the_counters_of_others(data: Data) -> None:
+    measured = Measure(None, data("compare/volA.txt"))  # type: ignore[arg-type]
+    found = measured.begin().end().to_dict()
+    application = lat.read(data("spark_eventlog/mini_3.5.9.json.zst")).spark()
+    assert list(found) == list(application["counters"])
+    assert {name: value for name, value in found.items() if value} in ({}, {"elapsedTime": found["elapsedTime"]})
+    assert "No task of Spark started" in measured.report()
+
+
+def test_cores_of_a_block_are_those_meanwhile(data: Data) -> None:
+    path = data("spark_eventlog/tpcds_lab.json.zst")
+    whole = lat.read(path).spark()
+    begin, end = 1_795_223_690_000_000_000, 1_795_223_700_000_000_000
+    trace = lat.read(path, filter=f"time >= {begin} and time < {end}")
+    tasks = trace.events(["time_ns", "latency_ns"]).to_pylist()
+    text, _, _ = trace._native.spark("stage", 20, (begin, end))
+    block = json.loads(text)
+    last = max(task["time_ns"] + task["latency_ns"] for task in tasks)
+    assert block["counters"]["numTasks"] == len(tasks) < whole["counters"]["numTasks"]
+    # Two executors with a core each; a task that goes on after the block has no core that the block knows.
+    steps = block["active_tasks"]["steps"]
+    assert {cores for time, _, cores in steps if begin <= time < end} == {2}
+    assert max(cores for time, _, cores in steps if time >= end) == 0 if last > end else True
+    assert trace.spark()["active_tasks"]["cores"] is None

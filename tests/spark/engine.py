@@ -1,6 +1,13 @@
 """Whether Spark counts as latscope does, in a session that exists: buckets, percentiles, stored cells and the data source."""
 
 import os
+import tempfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
 
 import latscope
 from latscope import spark as lat_spark
@@ -25,14 +32,35 @@ def check(spark, testdata):
     assert found.heatmap().startswith("<svg")
     refuses(lambda: lat_spark.series(cells, "200ms", by="device"), "100000000 ns wide")
     refuses(lambda: lat_spark.series(cells, "100ms", by="device", power=5), "power=6")
-    refuses(lambda: spark.read.format("latscope").option("filtr", "lat > 1ms").load(path), "no option filtr")
+    refuses(lambda: spark.read.format("latscope").option("filtr", "lat > 1ms").load(path).schema, "no option filtr")
+    refuses(lambda: lat_spark.merge(cells, by="nosuch"), "no column nosuch")
+    dotted = lat_spark.histogram(events.withColumnRenamed("device", "my.device"), "100ms", by="my.device")
+    shown = lat_spark.percentiles(lat_spark.merge(dotted, "my.device"), [50], by="my.device").collect()
+    assert sum(row["count"] for row in shown) == events.count() > 0, "a name with a dot"
     # Of two files, the start is the earlier one, as the native half has it.
     filter = "ts >= +1s"
     folder = os.path.join(testdata, "lat")
     read = spark.read.format("latscope").option("filter", filter).option("columns", "time_ns,latency_ns").load(folder)
     assert read.count() == len(latscope.read(folder, filter=filter).events(["time_ns"])), "the start is another"
+    by_row_groups(spark)
     untimed = spark.sql("select cast(null as bigint) time_ns, 5L latency_ns union all select 0L, 7L")
     assert [row.n for row in lat_spark.histogram(untimed, "1s").collect()] == [1], "an event without time counts"
+
+
+def by_row_groups(spark):
+    """Row groups of Parquet are partitions of their own, unless a column follows from all events."""
+    rows, groups = 450_000, 3
+    random = np.random.default_rng(1)
+    events = pa.table({"time_ns": np.arange(rows) * 1000, "latency_ns": random.integers(1, 2**40, rows)})
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "events.parquet")
+        pq.write_table(events, path, row_group_size=rows // groups, use_dictionary=False)
+        for columns, parts in (("time_ns,latency_ns", groups), ("time_ns,latency_ns,since_previous_ns", 1)):
+            read = spark.read.format("latscope").option("columns", columns).load(path)
+            by_part = read.withColumn("part", F.spark_partition_id()).groupBy("part")
+            found = by_part.agg(F.count("*").alias("n"), F.sum("latency_ns").alias("sum")).collect()
+            sums = (sum(row["n"] for row in found), sum(row["sum"] for row in found), len(found))
+            assert sums == (rows, pc.sum(events["latency_ns"]).as_py(), parts), (columns, found)
 
 
 def refuses(does, why):

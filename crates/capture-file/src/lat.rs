@@ -16,7 +16,8 @@ use crate::{Detected, Error, Position, ReadOptions, Sink};
 use arrow_ipc::MessageHeader;
 use decode::Decoder;
 use latscope_event::{Anomaly, Batch, Context, FieldSet};
-use messages::{Messages, Stop};
+use messages::{Bytes, Messages, Stop};
+use std::fs::File;
 
 /// The fields that a trace can hold: all.
 pub const FILLS: FieldSet = FieldSet::EVERY;
@@ -46,11 +47,19 @@ pub fn detect(head: &[u8]) -> Detected {
     if length > metadata.len() { Detected::NeedMore } else { Detected::No }
 }
 
+/// A part of a trace is so long.
+const PART_BYTES: u64 = 16 << 20;
+
+/// Where parts start: what a message starts in has it.
+pub fn parts(file: &File) -> Option<Vec<u64>> {
+    Some((1..file.metadata().ok()?.len() / PART_BYTES).map(|part| part * PART_BYTES).collect())
+}
+
 /// Reads a trace, from a pipe as well.
 pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let name = input.name.clone();
     let fail = |place: u64, message: &str| Error::new(&name, Position::Byte(place), message);
-    let mut messages = Messages::new(input);
+    let mut messages = Messages::new(Bytes::within(input, options.within.clone())?);
     if messages.next().is_err() {
         return Err(fail(0, "The trace is truncated within its header and cannot be read."));
     }
@@ -65,14 +74,14 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let mut context = header.context;
     let mut batch = Batch::new(options.fields.intersection(header.decoder.fields()));
     let mut decoder = header.decoder.projected(batch.fields());
-    let mut damaged = 0;
+    let (mut damaged, mut has_damage) = (0, false);
     let stop = loop {
         if let Err(stop) = messages.next() {
             break stop;
         }
         if !messages.is_sound() {
             decoder.forget();
-            damaged += 1;
+            (damaged, has_damage) = (damaged + u64::from(messages.is_within()), true);
             continue;
         }
         match take(&messages, &mut decoder, &mut batch) {
@@ -85,7 +94,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             }
             Ok(false) => {}
             // Its dictionary may have been in the damaged part.
-            Err(_) if damaged > 0 => damaged += 1,
+            Err(_) if has_damage => damaged += u64::from(messages.is_within()),
             Err(why) => break Stop::Damaged(why),
         }
     };
@@ -100,6 +109,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             }
             Err(why) => why,
         },
+        Stop::EndOfPart => return Ok(context),
         Stop::Cut => "the file ends without its end marker".to_string(),
         Stop::Damaged(why) => {
             context.tally.add(Anomaly::DamagedRecords, 1);
@@ -114,7 +124,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
 }
 
 /// Takes a message into the batch; whether the batch holds new events.
-fn take(messages: &Messages<Input>, decoder: &mut Decoder, batch: &mut Batch) -> Result<bool, String> {
+fn take(messages: &Messages, decoder: &mut Decoder, batch: &mut Batch) -> Result<bool, String> {
     let message = arrow_ipc::root_as_message(messages.metadata()).map_err(|_| "a message is damaged")?;
     match message.header_type() {
         MessageHeader::DictionaryBatch => {
@@ -130,7 +140,7 @@ fn take(messages: &Messages<Input>, decoder: &mut Decoder, batch: &mut Batch) ->
 }
 
 /// The final context, from the second stream.
-fn account(messages: &mut Messages<Input>) -> Result<Context, String> {
+fn account(messages: &mut Messages) -> Result<Context, String> {
     let missing = "the account at the end of the file is missing";
     messages.next().map_err(|_| missing)?;
     if !messages.is_sound() {

@@ -9,7 +9,7 @@ mod read;
 mod series;
 mod write;
 
-pub use read::{FILLS, read};
+pub use read::{FILLS, parts, read};
 pub use series::{open_series, write_series_parquet, write_table};
 pub use write::ParquetWriter;
 

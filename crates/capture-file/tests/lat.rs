@@ -4,7 +4,7 @@
 
 mod sample;
 
-use latscope_capture_file::{LatWriter, ReadOptions, read};
+use latscope_capture_file::{Format, LatWriter, ReadOptions, parts, read};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, MISSING_U64, Mask};
 use proptest::prelude::*;
 use sample::{Row, batch, context, fields, read_rows, rows};
@@ -329,4 +329,35 @@ fn a_file_cannot_say_what_views_cannot_show() {
         assert_eq!((rows.len(), account.span_ns), if is_whole { (1, Some((70, 77))) } else { (0, None) });
         assert_eq!(account.tally.get(Anomaly::DamagedRecords), u64::from(!is_whole));
     }
+}
+
+#[test]
+fn parts_have_every_event_once_and_the_last_one_the_account() {
+    let (file, expected) = small_batches();
+    let (_folder, path) = in_file(&file);
+    let whole = 0..u64::MAX;
+    assert_eq!(parts(&path, Format::Lat), [whole], "small files have one part");
+    for at in (1..file.len() as u64).step_by(97) {
+        let mut found = Vec::new();
+        for within in [0..at, at..at + 500, at + 500..u64::MAX] {
+            let is_last = within.end == u64::MAX;
+            let options = ReadOptions { within: Some(within), ..ReadOptions::new(fields()) };
+            let account = read(&path, &options, &mut |_, batch| {
+                found.extend(rows(batch, fields()));
+                ControlFlow::Continue(())
+            });
+            let account = account.unwrap();
+            assert_eq!(account.tally == context().tally, is_last, "{account:?}");
+        }
+        assert!(found == expected, "parts from byte {at}");
+    }
+}
+
+#[test]
+fn parts_of_long_files_are_16_mib_long() {
+    let (folder, _) = in_file(b"");
+    let path = folder.path().join("long.lat");
+    std::fs::File::create(&path).unwrap().set_len(50 << 20).unwrap();
+    const PART: u64 = 16 << 20;
+    assert_eq!(parts(&path, Format::Lat), [0..PART, PART..2 * PART, 2 * PART..u64::MAX]);
 }

@@ -4,7 +4,12 @@
 
 use super::CONTINUATION;
 use super::checksum::{Checked, check};
-use std::io::{self, Read};
+use crate::Error;
+use crate::input::Input;
+use arrow_ipc::MessageHeader;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::ops::Range;
 
 /// Longest metadata of a message; the schema with the context is the longest.
 const METADATA_LIMIT: u64 = 16 << 20;
@@ -18,13 +23,42 @@ pub enum Stop {
     End,
     /// The file ends within a message, or without an end marker.
     Cut,
+    /// What comes is not in the part that is read.
+    EndOfPart,
     /// Something that is no message.
     Damaged(String),
 }
 
+/// What a trace is read from.
+pub enum Bytes<'a> {
+    /// All of it.
+    All(Input<'a>),
+    /// Batches of events that start in these bytes; those before are skipped without being read.
+    Part(BufReader<File>, Range<u64>),
+}
+
+impl Bytes<'_> {
+    /// All bytes of an input, or a part of them.
+    pub fn within(input: Input, within: Option<Range<u64>>) -> Result<Bytes, Error> {
+        Ok(match within {
+            None => Bytes::All(input),
+            Some(within) => Bytes::Part(BufReader::new(input.seekable()?), within),
+        })
+    }
+}
+
+impl Read for Bytes<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Bytes::All(input) => input.read(buffer),
+            Bytes::Part(file, _) => file.read(buffer),
+        }
+    }
+}
+
 /// The messages of a stream, one after the other.
-pub struct Messages<R> {
-    reader: R,
+pub struct Messages<'a> {
+    reader: Bytes<'a>,
     metadata: Vec<u8>,
     body: Vec<u8>,
     consumed: u64,
@@ -34,9 +68,9 @@ pub struct Messages<R> {
     has_checksums: bool,
 }
 
-impl<R: Read> Messages<R> {
+impl<'a> Messages<'a> {
     /// The messages from here on.
-    pub fn new(reader: R) -> Messages<R> {
+    pub fn new(reader: Bytes<'a>) -> Messages<'a> {
         Messages {
             reader,
             metadata: Vec::new(),
@@ -72,28 +106,58 @@ impl<R: Read> Messages<R> {
         self.position
     }
 
-    /// Reads the next message.
+    /// Whether the message that was read last starts in the part that is read.
+    pub fn is_within(&self) -> bool {
+        match &self.reader {
+            Bytes::All(_) => true,
+            Bytes::Part(_, within) => within.contains(&self.position),
+        }
+    }
+
+    /// Reads the next message. Of those outside of the part that is read, what is needed to understand others.
     pub fn next(&mut self) -> Result<(), Stop> {
+        while !self.advance()? {}
+        Ok(())
+    }
+
+    /// Reads the next message; `false` where it was skipped.
+    fn advance(&mut self) -> Result<bool, Stop> {
         self.position = self.consumed;
+        if matches!(&self.reader, Bytes::Part(_, within) if self.position >= within.end) {
+            return Err(Stop::EndOfPart);
+        }
         self.fill(Part::Metadata, 8)?;
         let (marker, length) = self.metadata.split_at(4);
         if marker != CONTINUATION {
             return Err(Stop::Damaged("a message does not start with its marker".into()));
         }
         match length.try_into().map(i32::from_le_bytes).map(u64::try_from) {
-            Ok(Ok(0)) => return Err(Stop::End),
+            // What follows the end is of the last part.
+            Ok(Ok(0)) => {
+                let has_more = matches!(&self.reader, Bytes::Part(_, within) if within.end < u64::MAX);
+                return Err(if has_more { Stop::EndOfPart } else { Stop::End });
+            }
             Ok(Ok(length @ 1..=METADATA_LIMIT)) => self.fill(Part::Metadata, length)?,
             _ => return Err(Stop::Damaged("the length of a message is impossible".into())),
         }
         let message = arrow_ipc::root_as_message(&self.metadata)
             .map_err(|_| Stop::Damaged("the description of a message is damaged".into()))?;
-        match u64::try_from(message.bodyLength()) {
-            Ok(length @ 0..=BODY_LIMIT) => self.fill(Part::Body, length)?,
+        let is_of_events = message.header_type() == MessageHeader::RecordBatch;
+        match (u64::try_from(message.bodyLength()), &mut self.reader) {
+            (Ok(length @ 0..=BODY_LIMIT), Bytes::Part(file, within))
+                if is_of_events && self.position < within.start =>
+            {
+                // A file that ends in what is skipped has no message behind it.
+                file.seek_relative(length as i64).map_err(|error| Stop::Damaged(format!("reading failed: {error}")))?;
+                self.consumed += length;
+                return Ok(false);
+            }
+            (Ok(length @ 0..=BODY_LIMIT), _) => self.fill(Part::Body, length)?,
             _ => return Err(Stop::Damaged("the length of a batch is impossible".into())),
         }
         self.checked = check(&self.metadata, &self.body);
         self.has_checksums |= self.checked != Checked::Without;
-        Ok(())
+        Ok(true)
     }
 
     /// Reads exactly so many bytes into one of the buffers.

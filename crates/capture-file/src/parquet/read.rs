@@ -17,11 +17,16 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
 use parquet::basic::Compression;
+use parquet::file::metadata::RowGroupMetaData;
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The fields that a Parquet file can hold: all.
 pub const FILLS: FieldSet = FieldSet::EVERY;
+
+/// Row groups that are smaller are read together.
+const PART_BYTES: u64 = 1 << 20;
 
 /// Reads the events of a Parquet file. A pipe is copied first, because what the columns are stands at the end.
 pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
@@ -33,10 +38,15 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         return Err(fail(crate::HISTOGRAMS_ONLY.into()).with_remedy(Remedy::Histograms));
     }
     let mut context = context(&metadata, &name).map_err(fail)?;
+    if options.within.as_ref().is_some_and(|within| within.end != u64::MAX) {
+        // The account of the whole file is that of its last part.
+        context = Context { clock: context.clock, host: context.host, ..Context::new(context.source, Clock::wall()) };
+    }
     let columns = wanted(metadata.schema().fields(), options.fields).map_err(fail)?;
     let positions: Vec<_> = columns.iter().map(|&(position, _)| position).collect();
     let projection = ProjectionMask::roots(metadata.parquet_schema(), positions);
-    let (mut records, damaged) = open(file, metadata, projection, Batch::ROWS).map_err(fail)?;
+    let (mut records, damaged) =
+        open(file, metadata, projection, Batch::ROWS, options.within.as_ref()).map_err(fail)?;
     context.tally.add(Anomaly::DamagedRecords, damaged);
     let mut batch = Batch::new(columns.iter().map(|&(_, field)| field).collect());
     let mut has_rows = false;
@@ -44,7 +54,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     while let Some(records) = next(&mut records) {
         let records = match records {
             Ok(records) => records,
-            Err(why) if !has_rows => return Err(fail(why)),
+            Err(why) if !has_rows && options.within.is_none() => return Err(fail(why)),
             Err(why) => {
                 context.tally.add(Anomaly::DamagedRecords, 1);
                 context.tally.add(Anomaly::Truncated, 1);
@@ -111,23 +121,51 @@ fn refuse_codecs(metadata: &ArrowReaderMetadata) -> Result<(), String> {
     })
 }
 
-/// Starts reading these columns of the intact parts; returns how many rows the damaged ones have.
+/// Where the row groups start, small neighbours together.
+pub fn parts(file: &File) -> Option<Vec<u64>> {
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let metadata = sound(guarded(|| ArrowReaderMetadata::load(file, options))).ok()?;
+    let mut starts = guarded(|| starts(&metadata)).ok()?;
+    starts.sort_unstable();
+    let mut last = 0;
+    starts.retain(|&start| {
+        let is_far = start - last >= PART_BYTES;
+        last = if is_far { start } else { last };
+        is_far
+    });
+    Some(starts)
+}
+
+/// Where each row group starts. Panics on offsets below zero.
+fn starts(metadata: &ArrowReaderMetadata) -> Vec<u64> {
+    let groups = metadata.metadata().row_groups().iter();
+    let start = |group: &RowGroupMetaData| group.columns().iter().map(|column| column.byte_range().0).min();
+    groups.map(|group| start(group).unwrap_or(0)).collect()
+}
+
+/// Starts reading these columns of the intact row groups, of those that start within these bytes; returns how many rows the damaged ones have.
 pub fn open(
     file: File,
     metadata: ArrowReaderMetadata,
     columns: ProjectionMask,
     rows: usize,
+    within: Option<&Range<u64>>,
 ) -> Result<(ParquetRecordBatchReader, u64), String> {
-    let damaged = sound_groups(&file, &metadata, &columns);
-    if damaged.as_ref().is_some_and(|(sound, _)| sound.is_empty()) {
+    let all = 0..metadata.metadata().num_row_groups();
+    let groups: Vec<usize> = match within {
+        None => all.collect(),
+        Some(within) => {
+            let starts = sound(guarded(|| Ok::<_, ArrowError>(starts(&metadata))))?;
+            all.filter(|&group| within.contains(&starts[group])).collect()
+        }
+    };
+    let damaged = sound_groups(&file, &metadata, &columns, &groups);
+    if within.is_none() && damaged.as_ref().is_some_and(|(sound, _)| sound.is_empty()) {
         return Err("The whole file is damaged: nothing matches its checksum.".into());
     }
-    let lost = damaged.as_ref().map_or(0, |&(_, rows)| rows);
+    let (groups, lost) = damaged.unwrap_or((groups, 0));
     let records = sound(guarded(|| {
-        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
-        if let Some((sound, _)) = damaged {
-            builder = builder.with_row_groups(sound);
-        }
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata).with_row_groups(groups);
         builder.with_projection(columns).with_batch_size(rows).build()
     }))?;
     Ok((records, lost))

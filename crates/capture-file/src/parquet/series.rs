@@ -236,7 +236,7 @@ impl ParquetSeries {
             .ok_or_else(|| fail("This Parquet file is not a series of histograms written by latscope.".into()))?;
         let header = header(description).ok_or_else(|| fail("The description of the series is damaged.".into()))?;
         let mut context = context(&metadata, &name).map_err(fail)?;
-        let (records, damaged) = open(file, metadata, ProjectionMask::all(), CHUNK_ROWS).map_err(fail)?;
+        let (records, damaged) = open(file, metadata, ProjectionMask::all(), CHUNK_ROWS, None).map_err(fail)?;
         context.tally.add(Anomaly::DamagedRecords, damaged);
         Ok(ParquetSeries { header, context, name, records: Some(records), rows: Vec::new().into_iter() })
     }
