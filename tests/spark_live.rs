@@ -11,7 +11,7 @@ use std::thread;
 const APP: &str = "app-20261121011349-0000";
 const MIB: u64 = 1 << 20;
 
-fn answered(name: &str) -> String {
+pub fn answered(name: &str) -> String {
     std::fs::read_to_string(testdata(&format!("spark_rest/{name}.json"))).unwrap()
 }
 
@@ -20,7 +20,7 @@ fn listed(name: &str) -> Vec<Value> {
 }
 
 /// A server on a port of its own until the test ends; an answer of `None` is silence. Its address.
-fn serving(answer: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'static) -> String {
+pub fn serving(answer: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'static) -> String {
     let (listener, answer) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::new(answer));
     let address = format!("http://{}", listener.local_addr().unwrap());
     thread::spawn(move || {
@@ -42,7 +42,7 @@ fn serving(answer: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'stati
 }
 
 /// The application, while it runs.
-fn application(path: &str) -> Option<(u16, String)> {
+pub fn application(path: &str) -> Option<(u16, String)> {
     let attempt = json!({"startTimeEpoch": 1_795_223_628_376_i64, "endTimeEpoch": -1, "lastUpdatedEpoch": 1_795_223_628_376_i64, "completed": false, "appSparkVersion": "4.0.5"});
     let app = json!({"id": APP, "name": "tpcds-lab-plain", "attempts": [attempt]});
     match path {
@@ -98,10 +98,21 @@ fn a_driver_that_is_silent_or_busy_is_asked_again() {
 #[test]
 fn a_picture_of_what_runs_has_every_executor() {
     let turns = AtomicUsize::new(0);
+    let since = command("date").args(["-u", "-d", "1 minute ago", "+%Y-%m-%dT%H:%M:%S.000GMT"]).output().unwrap();
+    let since = String::from_utf8(since.stdout).unwrap().trim().to_string();
+    let mut stages = listed("end.stages");
+    (stages[0]["status"], stages[0]["submissionTime"]) = (json!("ACTIVE"), json!(since));
+    stages[0].as_object_mut().unwrap().remove("completionTime");
+    let stages = json!(stages).to_string();
+    let job =
+        json!([{"jobId": 7, "name": "collect at x", "status": "RUNNING", "submissionTime": since, "stageIds": [67]}]);
+    let query = json!([{"id": 3, "description": "q67 <b>", "status": "RUNNING", "submissionTime": since, "duration": 5, "runningJobIds": [7]}]);
     let url = serving(move |path| match path {
         "/executors" if turns.fetch_add(1, Ordering::SeqCst) > 0 => Some((404, String::new())),
         "/executors" => Some((200, answered("end.executors"))),
-        "/stages" => Some((200, answered("end.stages"))),
+        "/stages" => Some((200, stages.clone())),
+        "/jobs" => Some((200, job.to_string())),
+        "/sql" => Some((200, query.to_string())),
         other => application(other).or(Some((404, String::new()))),
     });
     let folder = tempfile::tempdir().unwrap();
@@ -109,6 +120,11 @@ fn a_picture_of_what_runs_has_every_executor() {
     latscope(&["spark", "-r", &url, "--follow", "-i", "1s", "-o", page.to_str().unwrap()]).success();
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("http-equiv=\"refresh\"") && page.contains(APP), "{page}");
+    // Those that run are drawn up to now; those that ended days ago are not.
+    for what in ["sql 3 q67 &lt;b&gt; (runs)", "job 7 collect at x (runs)", "stage 67 parquet at"] {
+        assert!(page.contains(what), "{what}: {page}");
+    }
+    assert!(!page.contains("stage 66 "), "{page}");
     for executor in listed("end.executors") {
         let heap = executor["peakMemoryMetrics"]["JVMHeapMemory"].as_u64().unwrap();
         let expected = format!("heap at most {}MiB", heap / MIB);
@@ -162,7 +178,41 @@ fn what_cannot_be_followed_is_refused_with_a_way_out() {
     let refused = |arguments: &[&str]| end(command(LATSCOPE).args(arguments), b"").failure(2);
     let log = testdata("spark_eventlog/mini_3.5.9.json.zst").display().to_string();
     assert!(refused(&["spark", "-r", &log, "--follow"]).contains("-r http://127.0.0.1:4040"));
+    let samples = ["spark", "-r", "http://127.0.0.1:1", "--follow", "--cgroups", "executors.csv"];
+    assert!(refused(&samples).contains("--cgroups live"));
     assert!(refused(&["spark", "-r", &log, "-i", "1s"]).contains("--follow"));
     assert!(refused(&["spark", "-r", "http://127.0.0.1:1", "--follow", "-i", "100ms"]).contains("1s"));
     assert!(refused(&["spark", "-r", "http://127.0.0.1:1", "--follow", "--fail-if", "gc > 10%"]).contains("event log"));
+}
+
+#[test]
+fn percentiles_go_on_where_a_driver_is_silent_or_busy() {
+    let turns = AtomicUsize::new(0);
+    let task = json!([{"taskId": 1, "index": 0, "attempt": 0, "launchTime": "2026-11-21T01:15:33.829GMT", "duration": 4000,
+        "executorId": "1", "host": "127.0.0.1", "status": "SUCCESS", "taskLocality": "PROCESS_LOCAL", "speculative": false,
+        "taskMetrics": {"executorRunTime": 3900, "executorCpuTime": 2_000_000_000_i64, "jvmGcTime": 5}}]);
+    let job = json!({"jobId": 0, "status": "SUCCEEDED", "submissionTime": "2026-11-21T01:15:33.500GMT", "completionTime": "2026-11-21T01:15:39.100GMT",
+        "stageIds": [67], "numCompletedStages": 1, "numFailedStages": 0});
+    let url = serving(move |path| match path {
+        "/allexecutors" => match turns.fetch_add(1, Ordering::SeqCst) {
+            1 => Some((503, "garbage is collected".into())),
+            2 => None,
+            _ => Some((200, answered("end.executors"))),
+        },
+        // The job is there when the driver answers again; then the application has ended.
+        "/jobs" | "/jobs/0" if turns.load(Ordering::SeqCst) < 4 => Some((404, String::new())),
+        "/jobs" => Some((200, json!([job]).to_string())),
+        "/jobs/0" => Some((200, job.to_string())),
+        "/stages" | "/sql" => Some((200, "[]".into())),
+        "/stages/67" => Some((200, json!([listed("end.stages")[0]]).to_string())),
+        "/stages/67/0/taskList" => Some((200, task.to_string())),
+        APP if turns.load(Ordering::SeqCst) > 4 => Some((404, String::new())),
+        other => application(other).or(Some((404, String::new()))),
+    });
+    let ended = latscope(&["percentiles", "-r", &url, "--follow", "-i", "1s", "--json"]);
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    assert!(ended.err.contains("503") && ended.err.contains("it is asked again"), "{}", ended.err);
+    assert!(ended.err.contains("answers again"), "{}", ended.err);
+    let out = String::from_utf8(ended.out).unwrap();
+    assert!(out.contains("4000000000"), "the task that ended meanwhile is counted: {out}");
 }

@@ -1,6 +1,7 @@
 //! The interactive spectrogram in a real terminal: tmux holds one, types into it and returns what it shows.
 
 mod different;
+mod spark;
 mod stacks;
 mod waiting;
 

@@ -151,3 +151,47 @@ fn jobs_that_wait_for_their_first_task_are_reported() {
         assert!(text.contains(sentence), "{sentence}: {text}");
     }
 }
+
+/// Heap, RSS, execution and storage memory of each executor are the greatest of its stages, and what was not sampled is not zero.
+#[test]
+fn the_picture_has_the_memory_of_executors() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, picture) = (folder.path().join("app-1"), folder.path().join("a.svg"));
+    let log = crate::program::unpacked("spark_eventlog/tpcds_lab.json.zst");
+    std::fs::write(&file, &log).unwrap();
+    let draw = |file: &std::path::Path| {
+        latscope(&["spark", "-r", file.to_str().unwrap(), "-o", picture.to_str().unwrap()]).success();
+        std::fs::read_to_string(&picture).unwrap()
+    };
+    let svg = draw(&file);
+    let events = || log.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let peaks: Vec<Value> = events().filter(|event| event["Event"] == "SparkListenerStageExecutorMetrics").collect();
+    for executor in ["0", "1", "driver"] {
+        let of = |names: &[&str]| {
+            let sum = |event: &Value| -> u64 {
+                names.iter().map(|name| event["Executor Metrics"][name].as_u64().unwrap()).sum()
+            };
+            peaks.iter().filter(|event| event["Executor ID"] == executor).map(sum).max().unwrap()
+        };
+        for (area, bytes) in [
+            ("heap", of(&["JVMHeapMemory"])),
+            ("RSS", of(&["ProcessTreeJVMRSSMemory", "ProcessTreePythonRSSMemory"])),
+            ("execution", of(&["OnHeapExecutionMemory", "OffHeapExecutionMemory"])),
+            ("storage", of(&["OnHeapStorageMemory", "OffHeapStorageMemory"])),
+        ] {
+            let expected = format!("{area} at most {}", latscope_event::format_size(bytes));
+            assert!(svg.contains(&expected), "executor {executor}: {expected}");
+        }
+    }
+    // Without the switch for processes, RSS is 0 in the log.
+    let text = String::from_utf8(log.clone()).unwrap();
+    let mut parts = text.split("RSSMemory\":");
+    let mut unsampled = parts.next().unwrap().to_string();
+    for part in parts {
+        unsampled += "RSSMemory\":0";
+        unsampled += part.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    }
+    std::fs::write(&file, unsampled).unwrap();
+    let svg = draw(&file);
+    assert_eq!((svg.matches("RSS not sampled").count(), svg.contains("RSS at most")), (3, false));
+}

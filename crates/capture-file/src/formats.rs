@@ -9,6 +9,7 @@ use crate::{
     pprof, pylatencymap, scap, smallfile, snoop, spark_eventlog, stap_stacks, strace, trace_dat, two_columns,
 };
 use latscope_event::{Context, Field, FieldSet};
+use std::fs::File;
 
 /// What a format offers.
 pub struct Row {
@@ -20,6 +21,8 @@ pub struct Row {
     pub detect: fn(&Input) -> Detected,
     pub events: Option<Events>,
     pub series: Option<Series>,
+    /// Where parts start that can be read by themselves.
+    pub parts: Option<Parts>,
     /// Whether files can be read while they are written: others have their index at the end.
     grows: bool,
     /// Whether files are known by the lines behind a first one that is too long to be any.
@@ -33,6 +36,9 @@ pub type Events = fn(Input, &ReadOptions, &mut Sink) -> Result<Context, Error>;
 /// Opens a series of histograms.
 pub type Series = fn(Input<'static>, &ReadOptions) -> Result<Box<dyn SeriesRows>, Error>;
 
+/// Bytes at which parts of a file start, in their order; `None` where that cannot be known.
+pub type Parts = fn(&File) -> Option<Vec<u64>>;
+
 /// What most formats are.
 const PLAIN: Row = Row {
     name: "",
@@ -41,6 +47,7 @@ const PLAIN: Row = Row {
     detect: |_| Detected::No,
     events: None,
     series: None,
+    parts: None,
     grows: false,
     is_log: false,
     omits: Omits::Never,
@@ -69,6 +76,7 @@ formats! {
         fills: lat::FILLS,
         detect: |input| lat::detect(input.head()),
         events: Some(lat::read),
+        parts: Some(lat::parts),
         grows: true,
         omits: Omits::IfClosedLoop,
     }
@@ -84,6 +92,7 @@ formats! {
         fills: parquet::FILLS,
         detect: |input| parquet::detect(input, false),
         events: Some(parquet::read),
+        parts: Some(parquet::parts),
         // Of a pipe the end, which distinguishes the two, is out of reach.
         series: Some(parquet::open_series),
     }

@@ -95,7 +95,7 @@ pub use latscope_wire::Query;
 
 use input::Input;
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -141,6 +141,8 @@ pub struct ReadOptions<'a> {
     pub lenient: bool,
     /// What is asked of a hub, or of its folder.
     pub query: Query,
+    /// Only the events that are stored in these bytes, which are one of the [`parts`] of the file.
+    pub within: Option<Range<u64>>,
     /// Where to report progress.
     pub progress: Option<&'a Progress>,
     /// Whether to wait for more at the end of a file, until [the end is asked for](end_when); called with a sentence when the file
@@ -164,6 +166,7 @@ impl ReadOptions<'_> {
             fio_results: FioResults::default(),
             lenient: false,
             query: Query::default(),
+            within: None,
             progress: None,
             follow: None,
         }
@@ -177,6 +180,16 @@ pub struct Progress {
     pub done: std::sync::atomic::AtomicU64,
     /// Size of the file; 0 when unknown (a pipe).
     pub total: std::sync::atomic::AtomicU64,
+}
+
+/// Ranges of bytes of a file whose events can be [read](ReadOptions::within) without those of the others, in their order: row groups of
+/// Parquet, stretches of a `.lat` file. All of it where the format, or compression, has none.
+pub fn parts(path: &Path, format: Format) -> Vec<Range<u64>> {
+    let file = || Input::open(path, None).ok()?.unpacked_file();
+    let starts = format.row().parts.and_then(|parts| parts(&file()?)).unwrap_or_default();
+    let starts: Vec<u64> = std::iter::once(0).chain(starts.into_iter().filter(|&start| start > 0)).collect();
+    let ends = starts[1..].iter().copied().chain([u64::MAX]);
+    starts.iter().zip(ends).map(|(&start, end)| start..end).collect()
 }
 
 /// Whether this is the address of a hub, not a file.

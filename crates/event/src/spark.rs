@@ -32,3 +32,18 @@ pub const MEMORY_METRICS: [&str; 25] = [
 
 /// So many of [`MEMORY_METRICS`] are sampled.
 pub const SAMPLED_METRICS: usize = 23;
+
+/// A query, a job or a stage of an application, and when it ran.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SparkSpan {
+    /// `sql`, `job` or `stage`.
+    pub kind: &'static str,
+    /// Its number.
+    pub id: i64,
+    /// Its description.
+    pub name: String,
+    /// When it was submitted, nanoseconds since 1970.
+    pub start_ns: i64,
+    /// When it ended; `None` while it runs.
+    pub end_ns: Option<i64>,
+}

@@ -1,4 +1,6 @@
 use super::*;
+use crate::SparkCgroups;
+use latscope_series::SparkExecutorNow;
 
 /// A machine in a folder: its mounts, and an executor with the groups and files that are given.
 fn machine(mounts: &str, groups: &str, files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -177,4 +179,34 @@ fn files_of_samples_are_hostile() {
         let message = read(text, app).unwrap_err();
         assert!(message.contains(words), "{message}");
     }
+}
+
+/// What a control group did between two turns, in cores: once with a quota that was used up, and then in another group.
+#[test]
+fn an_executor_that_reports_has_its_control_group() {
+    let mount = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+    let root = machine(mount, "0::/pod-1\n", &[]);
+    let write = |path: &str, text: &str| {
+        fs::create_dir_all(root.path().join(path).parent().unwrap()).unwrap();
+        fs::write(root.path().join(path), text).unwrap();
+    };
+    let mut groups = SparkCgroups::new(Executors::new(root.path(), None));
+    let mut turn = |pod: &str, time_ns: i64, used_us: u64, kept_us: u64, memory: u64| {
+        write("proc/41/cgroup", &format!("0::/{pod}\n"));
+        write(
+            &format!("sys/fs/cgroup/{pod}/cpu.stat"),
+            &format!("usage_usec {used_us}\nthrottled_usec {kept_us}\nnr_periods 5\nnr_throttled 1\n"),
+        );
+        write(&format!("sys/fs/cgroup/{pod}/memory.current"), &format!("{memory}\n"));
+        let of = |app: &str| SparkExecutorNow { app: app.into(), executor: "7".into(), ..SparkExecutorNow::default() };
+        let mut reported = [of("app-2"), of("app-1")];
+        groups.add(&mut reported, time_ns);
+        assert_eq!(reported[0].group, None, "it is of another application");
+        reported[1].group.clone().map(|group| (group.name, group.cpu, group.throttled, group.memory))
+    };
+    let second = 1_000_000_000;
+    let found = |name: &str, cpu, throttled, memory| Some((name.to_string(), cpu, throttled, Some(memory)));
+    assert_eq!(turn("pod-1", second, 4_000_000, 100_000, 70), found("/pod-1", None, None, 70));
+    assert_eq!(turn("pod-1", 3 * second, 7_000_000, 600_000, 80), found("/pod-1", Some(1.5), Some(0.25), 80));
+    assert_eq!(turn("pod-2", 4 * second, 9_000_000, 700_000, 90), found("/pod-2", None, None, 90));
 }

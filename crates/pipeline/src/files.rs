@@ -9,7 +9,8 @@ use crate::{Control, Error, Notice, Pass, Pipeline, Reading, workers};
 use latscope_capture_file::{Format, Progress, ReadOptions, SeriesReader, is_hub, is_over, is_pipe};
 use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, MISSING_CODE, Mask};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -99,10 +100,26 @@ impl Pipeline {
             omitted_every_ns: reading.omitted_every_ns,
             fio_columns: reading.fio_columns,
             lenient: reading.lenient,
+            within: reading.within.clone(),
             fio_results: self.fio_results.clone(),
             follow: reading.follow.then_some(self.control.on_restart),
             ..ReadOptions::new(fields)
         }
+    }
+
+    /// The parts of each file whose events in these fields can be [read](Reading::within) without the others; all of a file where a field
+    /// follows from all events.
+    pub fn parts(&self, fields: FieldSet) -> Vec<(PathBuf, Range<u64>)> {
+        let asked = fields.union(self.reading.filter_fields());
+        let is_whole =
+            asked.intersection(FieldSet::DERIVED) != FieldSet::EMPTY || self.reading.omitted_every_ns.is_some();
+        let whole = 0..u64::MAX;
+        let parts = |(file, format): (&PathBuf, &Option<Format>)| {
+            let parts = format.filter(|_| !is_whole).map(|format| latscope_capture_file::parts(file, format));
+            let file = file.clone();
+            parts.unwrap_or_else(|| vec![whole.clone()]).into_iter().map(move |part| (file.clone(), part))
+        };
+        self.reading.files.iter().zip(&self.formats).flat_map(parts).collect()
     }
 
     /// Those of these fields that the first events of the files have.

@@ -67,7 +67,7 @@ pub use reading::{Folding, Live, Mode, Reading};
 pub use series::{missing_groups, refuse_averages, too_large};
 pub use sides::{Subject, Turn, compare_sides};
 pub use spark::SparkApplication;
-pub use spark_live::SparkLive;
+pub use spark_live::{SparkCgroups, SparkLive};
 pub use stalls::{Stalls, describe};
 pub use tags::{TagSources, Tagging, tag};
 pub use totals::totals_builder;

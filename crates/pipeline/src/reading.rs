@@ -7,6 +7,7 @@ use latscope_event::{Field, FieldSet};
 use latscope_filter::Filter;
 use latscope_histogram::Grid;
 use latscope_series::{CountBy, Interval, Quantity, Weight};
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// Which events of which files, or of the running kernel.
@@ -26,6 +27,8 @@ pub struct Reading {
     pub only_io: bool,
     /// Whether stages, jobs, SQL executions and executors of Spark applications become events, not only tasks.
     pub all_of_spark: bool,
+    /// The filter chooses the tasks of a block of code of a Spark application, which ran from one moment to another, nanoseconds.
+    pub block_ns: Option<(i64, i64)>,
     /// What was sampled of the control groups of the executors of a Spark application, a file for each host.
     pub usage: Vec<PathBuf>,
     /// How to read files of two columns.
@@ -40,6 +43,8 @@ pub struct Reading {
     pub offsets: Option<PathBuf>,
     /// Whether every trace counts from its own start, so that they lie over each other.
     pub align_starts: bool,
+    /// Only events that are stored in these bytes of the file, one of its [parts](crate::Pipeline::parts).
+    pub within: Option<Range<u64>>,
     /// The period of a load generator whose coordinated omission is corrected, nanoseconds.
     pub omitted_every_ns: Option<u64>,
     /// What the application did meanwhile.

@@ -35,16 +35,14 @@ pub struct Subject {
 /// Requests that had not completed when their trace ended.
 #[derive(Default)]
 struct Waiting {
-    count: usize,
-    oldest_ns: u64,
+    ages_ns: Vec<u64>,
     /// Some of them are not among what is compared.
     is_left_out: bool,
 }
 
 impl Waiting {
     fn add(&mut self, unfinished: &[Unfinished], is_left_out: bool) {
-        self.count += unfinished.len();
-        self.oldest_ns = unfinished.iter().map(|request| request.at_least_ns).fold(self.oldest_ns, u64::max);
+        self.ages_ns.extend(unfinished.iter().map(|request| request.at_least_ns));
         self.is_left_out |= is_left_out && !unfinished.is_empty();
     }
 }
@@ -80,7 +78,9 @@ struct Gather {
 /// The numbers of bytes that an event may have moved.
 fn bytes_fields() -> impl Iterator<Item = Field> {
     let moved = |field: &Field| field.field_type() == FieldType::Bytes && !FieldSet::DERIVED.contains(*field);
-    Field::ALL.iter().copied().filter(moved).filter(|field| ![Field::Offset, Field::ResultSize].contains(field))
+    // What a task spills was its input before, and what it takes in memory is no work.
+    let others = [Field::Offset, Field::ResultSize, Field::Spilled, Field::DiskSpilled, Field::PeakMemory];
+    Field::ALL.iter().copied().filter(moved).filter(move |field| !others.contains(field))
 }
 
 impl Gather {
@@ -271,7 +271,8 @@ impl Subject {
 
     /// How requests count that had not completed, if there were any: a sentence without an end.
     pub fn waiting_note(&self) -> Option<String> {
-        let Waiting { count, oldest_ns, is_left_out } = self.waiting;
+        let Waiting { ages_ns, is_left_out } = &self.waiting;
+        let (count, oldest_ns) = (ages_ns.len(), ages_ns.iter().copied().max().unwrap_or(0));
         let how = match is_left_out {
             true => "stored histograms leave them out",
             false => "each counts with its age, a lower bound of its latency",
@@ -329,6 +330,13 @@ pub fn compare_sides(
     for (side, subject) in comparison.sides.iter_mut().zip(subjects) {
         side.count = subject.count();
         side.turns.iter_mut().zip(&subject.turns).for_each(|(turn, run)| turn.count = run.count());
+    }
+    let waited_ns = subjects.first().and_then(|base| base.waiting.ages_ns.iter().copied().max());
+    let slowest_ns = comparison.sides.first().map_or(0, |base| base.max).max(waited_ns.unwrap_or(0));
+    for pair in &mut comparison.pairs {
+        let Subject { waiting, .. } = &subjects[pair.other];
+        pair.requests = comparison.sides[pair.other].count + waiting.ages_ns.len() as u64;
+        pair.hanging_ns = waiting.ages_ns.iter().copied().filter(|&age_ns| age_ns > slowest_ns).collect();
     }
     Ok((comparison, samples))
 }

@@ -28,6 +28,7 @@ impl Pipeline {
         mut each: impl FnMut(&Batch, usize),
     ) -> Result<(Vec<SparkApplication>, Vec<Context>), Error> {
         let (mut applications, mut logs) = (Applications::default(), 0);
+        applications.block_ns = self.reading().block_ns;
         let fields = SparkTasks::fields().union(fields);
         let mut contexts = self.each_batch::<Error>(fields, |_, batch, mask, is_first| {
             logs += usize::from(is_first);

@@ -60,8 +60,10 @@ pub use modes::{Mode, modes};
 pub use percentile::{AskedPercentiles, ShownPercentile, ShownPercentiles};
 pub use period::{Period, period};
 pub use runs::Run;
-pub use spark_metrics::{SparkExecutorNow, SparkMetric, SparkMetrics, SparkSample};
-pub use spark_timeline::{SPARK_MEMORY, SPARK_PARTS, SparkColumn, SparkMemory, SparkTimeline};
+pub use spark_metrics::{SparkCgroup, SparkExecutorNow, SparkMetric, SparkMetrics, SparkSample};
+pub use spark_timeline::{
+    SPARK_GROUPS, SPARK_MEMORY, SPARK_PARTS, SPARK_PEAKS, SparkColumn, SparkMemory, SparkTimeline,
+};
 pub use spark_waits::{SparkTaskWaits, SparkWait, SparkWaitSums, SparkWaits, waits_of_stages};
 pub use stack_sums::{StackShares, StackSum, StackWidth, share_interval};
 pub use stacks::{StackDifference, StackNode, StackTree, application_frame};

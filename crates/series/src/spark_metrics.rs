@@ -173,6 +173,21 @@ pub struct SparkExecutorNow {
     pub values: [Option<u64>; SparkMetric::ALL.len()],
     /// Its growth in the interval.
     pub grown: [u64; SparkMetric::ALL.len()],
+    /// Its control group, where that is sampled.
+    pub group: Option<SparkCgroup>,
+}
+
+/// The control group of an executor in an interval; `None` is not counted there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SparkCgroup {
+    /// Its name. Executors that have the same name share the numbers.
+    pub name: String,
+    /// CPU time, cores; `None` in the first interval, too.
+    pub cpu: Option<f64>,
+    /// For how long its quota kept threads from running, cores.
+    pub throttled: Option<f64>,
+    /// Memory now, bytes.
+    pub memory: Option<u64>,
 }
 
 impl SparkExecutorNow {

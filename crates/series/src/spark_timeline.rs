@@ -1,17 +1,23 @@
 //! What the executors of an application do over time, column by column: what a screen and a page draw.
 
 use crate::{SparkExecutorNow, SparkMetric};
+use latscope_event::spark::SparkSpan;
 use std::collections::{BTreeMap, VecDeque};
 
-/// An executor that has not reported for so long does nothing any more, seconds.
-const SILENT_S: i64 = 60;
+/// An executor that has not reported for so long, and for so many of its own intervals, does nothing any more, seconds.
+const SILENT_S: i64 = 30;
+const SILENT_INTERVALS: i64 = 5;
 /// So many executors are followed; the counters of the others are still added up.
 const EXECUTORS: usize = 256;
 
 /// The parts of run time, in the order of [`SparkColumn::parts`]. The last is what none of the others has.
 pub const SPARK_PARTS: [&str; 5] = ["CPU", "GC", "fetch wait", "shuffle write", "remainder"];
-/// The memory of an executor, in the order of [`SparkColumn::memory`].
-pub const SPARK_MEMORY: [&str; 4] = ["heap", "RSS", "execution", "storage"];
+/// The memory of an executor, in the order of [`SparkColumn::memory`]. The last is that of its control group.
+pub const SPARK_MEMORY: [&str; 5] = ["heap", "RSS", "execution", "storage", "cgroup"];
+/// Those of which a driver says only the greatest so far.
+pub const SPARK_PEAKS: [&str; 3] = ["heap", "RSS", "execution"];
+/// What control groups count, in the order of [`SparkColumn::groups`].
+pub const SPARK_GROUPS: [&str; 2] = ["CPU", "throttled"];
 
 /// The bytes of an executor; `None` was not sampled, which is not zero.
 pub type SparkMemory = [Option<u64>; SPARK_MEMORY.len()];
@@ -27,6 +33,8 @@ pub struct SparkColumn {
     pub cores: Option<u64>,
     /// How many cores were busy with each of [`SPARK_PARTS`]; `None` where nobody reported.
     pub parts: Option<[f64; SPARK_PARTS.len()]>,
+    /// How many cores the control groups of executors used, and of how many their quotas kept them; `None` where none was sampled.
+    pub groups: [Option<f64>; SPARK_GROUPS.len()],
     /// The memory of each executor then, by its number in [`SparkTimeline::executors`].
     pub memory: BTreeMap<usize, SparkMemory>,
 }
@@ -40,9 +48,17 @@ pub struct SparkTimeline {
     pub executors: Vec<String>,
     /// Its length is at most what [`SparkTimeline::new`] was given.
     pub columns: VecDeque<SparkColumn>,
+    /// Queries, jobs and stages, where the source has them.
+    pub spans: Vec<SparkSpan>,
     /// The greatest memory of each executor since the start.
     pub peaks: Vec<SparkMemory>,
+    /// Whether several executors had the same control group, whose numbers are added once.
+    pub is_shared: bool,
+    /// Whether a driver is asked: its answers have all executors that live, and the greatest memory so far except that of storage.
+    pub is_asked: bool,
     last: BTreeMap<(String, String), SparkExecutorNow>,
+    /// When anybody reported.
+    heard_s: i64,
     most: usize,
 }
 
@@ -61,12 +77,30 @@ impl SparkTimeline {
             }
             self.last.insert((executor.app.clone(), executor.executor.clone()), executor.clone());
         }
+        if !reported.is_empty() {
+            self.heard_s = at_s;
+        }
+        // By the clock of executors, which goes on where nobody reports.
         let newest_s = self.last.values().map(|executor| executor.at_s).max().unwrap_or(at_s);
-        self.last.retain(|_, executor| newest_s.saturating_sub(executor.at_s) < SILENT_S);
+        let newest_s = newest_s.saturating_add(at_s.saturating_sub(self.heard_s));
+        if let Some(answered_s) = reported.iter().map(|executor| executor.at_s).max().filter(|_| self.is_asked) {
+            self.last.retain(|_, executor| executor.at_s >= answered_s);
+        }
+        self.last.retain(|_, executor| {
+            let silent_s = executor.seconds.saturating_mul(SILENT_INTERVALS).max(SILENT_S);
+            newest_s.saturating_sub(executor.at_s) < silent_s
+        });
         let several = self.last.values().any(|executor| executor.app != self.app);
         let mut now: Vec<&SparkExecutorNow> = self.last.values().filter(|executor| !executor.is_whole()).collect();
-        // 2 before 10, and the driver behind them.
+        // As they are shown, so that those that come first are kept where there are too many.
         now.sort_by_key(|executor| (executor.executor == "driver", executor.executor.len(), executor.executor.clone()));
+        let mut groups: BTreeMap<&str, [Option<f64>; SPARK_GROUPS.len()]> = BTreeMap::new();
+        for group in now.iter().filter_map(|executor| executor.group.as_ref()) {
+            self.is_shared |= groups.insert(&group.name, [group.cpu, group.throttled]).is_some();
+        }
+        for at in 0..SPARK_GROUPS.len() {
+            column.groups[at] = groups.values().filter_map(|group| group[at]).reduce(|sum, more| sum + more);
+        }
         for executor in now {
             let sum = |of: &mut Option<u64>, metric| {
                 if let Some(value) = executor.get(metric) {
@@ -99,6 +133,18 @@ impl SparkTimeline {
             self.columns.pop_front();
         }
     }
+
+    /// The numbers of executors in the order in which they are shown: 2 before 10, and the driver behind them.
+    pub fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.executors.len()).collect();
+        order.sort_by_key(|&at| (self.is_driver(at), self.executors[at].len(), &self.executors[at]));
+        order
+    }
+
+    /// Whether this is the driver, or one of several.
+    pub fn is_driver(&self, at: usize) -> bool {
+        self.executors[at].rsplit('/').next() == Some("driver")
+    }
 }
 
 /// What is of the whole application where that is known, else the sum of executors.
@@ -125,12 +171,14 @@ fn memory(executor: &SparkExecutorNow) -> SparkMemory {
         sum(&[SparkMetric::JvmRss, SparkMetric::PythonRss]),
         sum(&[SparkMetric::Execution, SparkMetric::OffHeapExecution]),
         sum(&[SparkMetric::Storage, SparkMetric::OffHeapStorage]),
+        executor.group.as_ref().and_then(|group| group.memory),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SparkCgroup;
 
     fn now(executor: &str, at_s: i64, active: u64, run_s: u64, heap: u64) -> SparkExecutorNow {
         let mut now =
@@ -160,10 +208,41 @@ mod tests {
         assert_eq!(active, [Some(3), Some(4), Some(4)]);
         let parts: Vec<_> = timeline.columns.iter().map(|column| column.parts).collect();
         assert_eq!(parts, [Some([0.3, 0.0, 0.0, 0.0, 0.8999999999999999]), Some([0.5, 0.0, 0.0, 0.0, 1.5]), None]);
-        assert_eq!(timeline.columns[1].memory[&1], [Some(400), None, Some(201), None]);
-        assert_eq!(timeline.peaks[1], [Some(600), None, Some(301), None]);
+        assert_eq!(timeline.columns[1].memory[&1], [Some(400), None, Some(201), None, None]);
+        assert_eq!(timeline.peaks[1], [Some(600), None, Some(301), None, None]);
         timeline.add(175, &[now("10", 175, 1, 1, 10)]);
         assert_eq!((timeline.columns.len(), timeline.columns[2].active, timeline.columns[0].at_s), (3, Some(1), 110));
+        // Where all are silent, all have gone.
+        timeline.add(175 + 49, &[]);
+        timeline.add(175 + 50, &[]);
+        assert_eq!([timeline.columns[1].active, timeline.columns[2].active], [Some(1), None]);
+    }
+
+    #[test]
+    fn who_is_missing_in_an_answer_has_gone() {
+        let mut timeline = SparkTimeline { is_asked: true, ..SparkTimeline::new(9) };
+        timeline.add(10, &[now("driver", 10, 0, 0, 9), now("10", 10, 1, 1, 9), now("2", 10, 1, 1, 9)]);
+        // No answer says nothing of anybody.
+        timeline.add(12, &[]);
+        timeline.add(14, &[now("driver", 14, 0, 0, 9), now("2", 14, 1, 1, 9), now("11", 14, 1, 1, 9)]);
+        let shown: Vec<&str> = timeline.order().into_iter().map(|at| &*timeline.executors[at]).collect();
+        assert_eq!(shown, ["2", "10", "11", "driver"]);
+        let live = |at: usize| timeline.columns[at].memory.len();
+        assert_eq!([live(0), live(1), live(2)], [3, 3, 3]);
+        let [ten, eleven] = ["10", "11"].map(|name| timeline.executors.iter().position(|found| found == name).unwrap());
+        assert!(!timeline.columns[2].memory.contains_key(&ten) && timeline.columns[2].memory.contains_key(&eleven));
+    }
+
+    #[test]
+    fn a_shared_control_group_counts_once() {
+        let group = |name: &str, cpu| SparkCgroup { name: name.into(), cpu, throttled: Some(0.5), memory: Some(7) };
+        let of = |executor: &str, group| SparkExecutorNow { group: Some(group), ..now(executor, 100, 1, 1, 9) };
+        let mut timeline = SparkTimeline::new(3);
+        timeline.add(100, &[of("1", group("/a", Some(0.75))), of("2", group("/b", None)), now("3", 100, 1, 1, 9)]);
+        assert_eq!((timeline.columns[0].groups, timeline.is_shared), ([Some(0.75), Some(1.0)], false));
+        assert_eq!([timeline.peaks[0][4], timeline.peaks[2][4]], [Some(7), None]);
+        timeline.add(101, &[of("1", group("/b", Some(1.25))), of("2", group("/b", Some(1.25)))]);
+        assert_eq!((timeline.columns[1].groups, timeline.is_shared), ([Some(1.25), Some(0.5)], true));
     }
 
     #[test]

@@ -6,6 +6,11 @@ use latscope_view::Escaped;
 use latscope_view::ticks::{ENOUGH, fine_values, round_values};
 use std::fmt::Write;
 
+/// Cores on an axis: a sum of steps such as 0.2 is not exact.
+pub fn rounded(cores: f64) -> String {
+    format!("{}", (cores * 1000.0).round() / 1000.0)
+}
+
 /// From a number to a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {

@@ -1,11 +1,12 @@
 //! A Spark application over time: its jobs and stages, tasks against cores, where the time of cores went, and peaks of memory; one
 //! below the other on one axis of time.
 
+mod areas;
 mod usage;
 
 use crate::page::Page;
-use crate::palette::Theme;
-use crate::plot::{Axis, Plot};
+use crate::palette::{Inks, Theme};
+use crate::plot::{Axis, Plot, rounded};
 use crate::svg::{Area, Num, Svg, shortened, text_width};
 use latscope_event::{Context, Wording, format_duration, format_size};
 use latscope_series::spark::{Analysis, Breakdown, SparkGroup, SparkTasks};
@@ -44,10 +45,10 @@ const LAYERS: [(&str, &[usize]); 7] = [
 ];
 
 /// A span on the axis of time: from when to when, a label, and more words.
-struct Bar {
-    span_ns: (i64, i64),
-    label: String,
-    words: String,
+pub(crate) struct Bar {
+    pub span_ns: (i64, i64),
+    pub label: String,
+    pub words: String,
 }
 
 struct Picture<'a> {
@@ -103,11 +104,12 @@ pub fn spark(tasks: &SparkTasks, context: &Context, options: &SparkPicture) -> S
         })
         .collect();
     for (at, (name, bars)) in [("sql", queries), ("job", jobs), ("stage", stages)].into_iter().enumerate() {
-        y = picture.bars(&mut svg, y, name, &bars, picture.page.inks.groups[[2, 0, 6][at]]);
+        y = self::bars(&mut svg, y, (name, &bars), at, &picture.page.inks, &|ns| picture.x_at(ns));
     }
     y = picture.active(&mut svg, y);
     y = picture.breakdown(&mut svg, y);
     y = picture.memory(&mut svg, y);
+    y = picture.areas(&mut svg, y);
     y = picture.usage(&mut svg, y);
     sentences.extend(picture.page.note_texts());
     let height = picture.page.notes(&mut svg, y) + 12.0;
@@ -146,46 +148,6 @@ impl Picture<'_> {
         y
     }
 
-    /// Spans in as few rows as they need, with their number where there is room; returns where they end.
-    fn bars(&self, svg: &mut Svg, y: f64, name: &str, bars: &[Bar], ink: &str) -> f64 {
-        if bars.is_empty() {
-            return y;
-        }
-        let mut bars: Vec<&Bar> = bars.iter().collect();
-        bars.sort_by_key(|bar| bar.span_ns);
-        let mut ends: Vec<i64> = Vec::new();
-        svg.text(LEFT_PX - 8.0, y + 10.0, &format!(" text-anchor=\"end\" fill=\"{}\"", self.page.inks.muted), name);
-        for bar in bars {
-            let row = match ends.iter().position(|end_ns| *end_ns <= bar.span_ns.0) {
-                Some(row) => row,
-                None if ends.len() < ROWS => {
-                    ends.push(0);
-                    ends.len() - 1
-                }
-                // Those that find no row lie over the last one.
-                None => ROWS - 1,
-            };
-            ends[row] = bar.span_ns.1;
-            let (left, right) = (self.x_at(bar.span_ns.0), self.x_at(bar.span_ns.1));
-            let area =
-                Area { x: left, y: y + row as f64 * (BAR_PX + 2.0), width: (right - left).max(1.0), height: BAR_PX };
-            svg.rect(area, &format!(" fill=\"{ink}\" fill-opacity=\"0.35\" stroke=\"{ink}\" stroke-width=\"0.6\""));
-            if text_width(&bar.label, 10.0) + 2.0 < area.width {
-                svg.text(
-                    area.x + area.width / 2.0,
-                    area.bottom() - 3.0,
-                    " text-anchor=\"middle\" font-size=\"10\"",
-                    &bar.label,
-                );
-            }
-            svg.put(format_args!("<g fill-opacity=\"0\">"));
-            let took = format_duration(bar.span_ns.1.abs_diff(bar.span_ns.0));
-            svg.tip(area, format_args!("{} in {took}", shortened(&bar.words, 160)));
-            svg.put(format_args!("</g>\n"));
-        }
-        y + ends.len() as f64 * (BAR_PX + 2.0) + 4.0
-    }
-
     /// Tasks and cores as an exact step function.
     fn active(&self, svg: &mut Svg, y: f64) -> f64 {
         let (load, inks) = (&self.analysis.load, &self.page.inks);
@@ -216,7 +178,7 @@ impl Picture<'_> {
         let width_ns = breakdown.width_ns.max(1) as f64;
         let (stack, most) = stacked(&breakdown);
         let plot = self.plot(y, (most / width_ns).max(1.0) * 1.1);
-        plot.ground(svg, &elapsed, &|cores| format!("{cores}"));
+        plot.ground(svg, &elapsed, &rounded);
         let x_of =
             |column: usize| self.x_at(breakdown.start_ns.saturating_add_unsigned(column as u64 * breakdown.width_ns));
         for layer in 0..=LAYERS.len() {
@@ -279,6 +241,53 @@ impl Picture<'_> {
         }
         plot.area.bottom() + 30.0
     }
+}
+
+/// Spans of queries, jobs or stages (0, 1, 2) in as few rows as they need, with their number where there is room; returns where they end.
+pub(crate) fn bars(
+    svg: &mut Svg,
+    y: f64,
+    (name, bars): (&str, &[Bar]),
+    kind: usize,
+    inks: &Inks,
+    x_at: &dyn Fn(i64) -> f64,
+) -> f64 {
+    if bars.is_empty() {
+        return y;
+    }
+    let ink = inks.groups[[2, 0, 6][kind]];
+    let mut bars: Vec<&Bar> = bars.iter().collect();
+    bars.sort_by_key(|bar| bar.span_ns);
+    let mut ends: Vec<i64> = Vec::new();
+    svg.text(LEFT_PX - 8.0, y + 10.0, &format!(" text-anchor=\"end\" fill=\"{}\"", inks.muted), name);
+    for bar in bars {
+        let row = match ends.iter().position(|end_ns| *end_ns <= bar.span_ns.0) {
+            Some(row) => row,
+            None if ends.len() < ROWS => {
+                ends.push(0);
+                ends.len() - 1
+            }
+            // Those that find no row lie over the last one.
+            None => ROWS - 1,
+        };
+        ends[row] = bar.span_ns.1;
+        let (left, right) = (x_at(bar.span_ns.0), x_at(bar.span_ns.1));
+        let area = Area { x: left, y: y + row as f64 * (BAR_PX + 2.0), width: (right - left).max(1.0), height: BAR_PX };
+        svg.rect(area, &format!(" fill=\"{ink}\" fill-opacity=\"0.35\" stroke=\"{ink}\" stroke-width=\"0.6\""));
+        if text_width(&bar.label, 10.0) + 2.0 < area.width {
+            svg.text(
+                area.x + area.width / 2.0,
+                area.bottom() - 3.0,
+                " text-anchor=\"middle\" font-size=\"10\"",
+                &bar.label,
+            );
+        }
+        svg.put(format_args!("<g fill-opacity=\"0\">"));
+        let took = format_duration(bar.span_ns.1.abs_diff(bar.span_ns.0));
+        svg.tip(area, format_args!("{} in {took}", shortened(&bar.words, 160)));
+        svg.put(format_args!("</g>\n"));
+    }
+    y + ends.len() as f64 * (BAR_PX + 2.0) + 4.0
 }
 
 /// Names beside a square of their colour, to the left of a point.

@@ -3,11 +3,11 @@
 
 use crate::page::Page;
 use crate::palette::Theme;
-use crate::plot::{Axis, Plot};
-use crate::spark::{LEFT_PX, RIGHT_PX, legend};
+use crate::plot::{Axis, Plot, rounded};
+use crate::spark::{Bar, LEFT_PX, RIGHT_PX, bars, legend};
 use crate::svg::{Area, Num, Svg};
 use latscope_event::{Wording, format_size, format_strftime};
-use latscope_series::{SPARK_MEMORY, SPARK_PARTS, SparkColumn, SparkTimeline};
+use latscope_series::{SPARK_GROUPS, SPARK_MEMORY, SPARK_PARTS, SPARK_PEAKS, SparkColumn, SparkTimeline};
 use latscope_view::Escaped;
 use std::fmt::Write;
 
@@ -57,7 +57,11 @@ impl Picture<'_> {
     fn draw(&self, source: &str) -> String {
         let mut svg = Svg::new();
         let timeline = self.timeline;
-        let mut y = self.page.head(&mut svg, &[source.to_string()]) + 26.0;
+        let mut y = self.page.head(&mut svg, &[source.to_string()]) + 6.0;
+        for (kind, name) in ["sql", "job", "stage"].into_iter().enumerate() {
+            y = bars(&mut svg, y, (name, &self.spans(name)), kind, &self.page.inks, &|ns| self.x_at(ns));
+        }
+        y += 20.0;
         let most =
             |value: &dyn Fn(&SparkColumn) -> Option<f64>| timeline.columns.iter().filter_map(value).fold(0.0, f64::max);
         let tasks = |column: &SparkColumn| column.active.map(|tasks| tasks as f64);
@@ -70,7 +74,8 @@ impl Picture<'_> {
         self.heading(&mut svg, y, "Active tasks", &[("cores", inks.muted), ("tasks", inks.groups[0])]);
         y = plot.area.bottom() + 46.0;
         y = self.parts(&mut svg, y);
-        for at in 0..timeline.executors.len().min(EXECUTORS) {
+        y = self.groups(&mut svg, y);
+        for at in timeline.order().into_iter().take(EXECUTORS) {
             y = self.memory(&mut svg, y, at);
         }
         if timeline.executors.len() > EXECUTORS {
@@ -79,6 +84,27 @@ impl Picture<'_> {
             y += 20.0;
         }
         self.page.document(svg, y + 6.0, &[source.to_string()])
+    }
+
+    /// Queries, jobs or stages that ran in what is drawn; those that run, to its end.
+    fn spans(&self, kind: &str) -> Vec<Bar> {
+        let [start_ns, end_ns] = [self.start_s, self.end_s].map(|at_s| at_s.saturating_mul(1_000_000_000));
+        let spans = self.timeline.spans.iter().filter(|span| span.kind == kind).filter_map(|span| {
+            let until_ns = span.end_ns.unwrap_or(end_ns).max(span.start_ns);
+            let state = if span.end_ns.is_none() { " (runs)" } else { "" };
+            let is_drawn = span.start_ns < end_ns && until_ns > start_ns;
+            is_drawn.then(|| Bar {
+                span_ns: (span.start_ns, until_ns),
+                label: span.id.to_string(),
+                words: format!("{kind} {} {}{state}", span.id, span.name),
+            })
+        });
+        spans.collect()
+    }
+
+    fn x_at(&self, ns: i64) -> f64 {
+        let [start, end, at] = [self.start_s as f64, self.end_s as f64, ns as f64 / 1e9];
+        LEFT_PX + ((at - start) / (end - start)).clamp(0.0, 1.0) * self.width
     }
 
     fn plot(&self, y: f64, height: f64, most: f64) -> Plot<'_> {
@@ -122,7 +148,7 @@ impl Picture<'_> {
         let sums =
             self.timeline.columns.iter().filter_map(|column| column.parts).map(|parts| parts.iter().sum::<f64>());
         let plot = self.plot(y, PLOT_PX, sums.fold(0.0, f64::max).max(0.1) * 1.1);
-        plot.ground(svg, &|seconds| self.time(seconds), &|cores| format!("{cores}"));
+        plot.ground(svg, &|seconds| self.time(seconds), &rounded);
         let columns: Vec<&SparkColumn> = self.timeline.columns.iter().collect();
         for layer in 0..SPARK_PARTS.len() {
             let ink = self.page.inks.groups[layer];
@@ -138,24 +164,48 @@ impl Picture<'_> {
         let names: Vec<(&str, &str)> =
             SPARK_PARTS.iter().zip(self.page.inks.groups).map(|(name, ink)| (*name, ink)).collect();
         let names: Vec<(&str, &str)> = names.into_iter().rev().collect();
-        self.heading(svg, y, "Run time, in cores", &names);
+        self.heading(svg, y, "Run time of tasks that ended, in cores", &names);
+        plot.area.bottom() + 46.0
+    }
+
+    /// What control groups count together, in cores, where they are sampled.
+    fn groups(&self, svg: &mut Svg, y: f64) -> f64 {
+        let values = self.timeline.columns.iter().flat_map(|column| column.groups).flatten();
+        let Some(most) = values.reduce(f64::max) else { return y };
+        let plot = self.plot(y, PLOT_PX, most.max(0.1) * 1.1);
+        plot.ground(svg, &|seconds| self.time(seconds), &rounded);
+        let inks = [self.page.inks.groups[0], self.page.inks.alarm];
+        inks.iter().enumerate().for_each(|(at, ink)| self.line(svg, &plot, &|column| column.groups[at], ink));
+        let shared = if self.timeline.is_shared { " (some executors share one)" } else { "" };
+        let title = format!("Control groups of executors, in cores{shared}");
+        self.heading(svg, y, &title, &[(SPARK_GROUPS[1], inks[1]), (SPARK_GROUPS[0], inks[0])]);
         plot.area.bottom() + 46.0
     }
 
     /// The memory of an executor: a line for each area, with its peak.
     fn memory(&self, svg: &mut Svg, y: f64, at: usize) -> f64 {
         let name = &self.timeline.executors[at];
-        // One scale for all executors, so that they compare.
-        let most = self.timeline.peaks.iter().flatten().flatten().max().copied().unwrap_or(1).max(1);
-        let plot = self.plot(y, MEMORY_PX, most as f64 / MIB * 1.1);
-        plot.ground(svg, &|seconds| self.time(seconds), &|mib| format_size((mib * MIB) as u64));
+        // One scale for all executors, so that they compare; the driver is something else.
+        let is_driver = self.timeline.is_driver(at);
+        let alike =
+            self.timeline.peaks.iter().enumerate().filter(|&(other, _)| self.timeline.is_driver(other) == is_driver);
+        let most = alike.flat_map(|(_, peaks)| peaks).flatten().max().copied().unwrap_or(1).max(1);
+        // Labels are round numbers of the unit that they have.
+        let unit = if most as f64 > 1000.0 * MIB { 1024.0 * MIB } else { MIB };
+        let plot = self.plot(y, MEMORY_PX, most as f64 / unit * 1.1);
+        plot.ground(svg, &|seconds| self.time(seconds), &|units| format_size((units * unit) as u64));
         let mut names: Vec<(String, &str)> = Vec::new();
         for (area, title) in SPARK_MEMORY.iter().enumerate() {
+            if area == SPARK_MEMORY.len() - 1 && self.timeline.peaks[at][area].is_none() {
+                continue;
+            }
             let ink = self.page.inks.groups[area];
-            let value = |column: &SparkColumn| column.memory.get(&at)?[area].map(|bytes| bytes as f64 / MIB);
+            let value = |column: &SparkColumn| column.memory.get(&at)?[area].map(|bytes| bytes as f64 / unit);
             self.line(svg, &plot, &value, ink);
+            // What is the greatest so far is a line that only climbs, and says so.
+            let so_far = if self.timeline.is_asked && SPARK_PEAKS.contains(title) { " so far" } else { "" };
             let peak = self.timeline.peaks[at][area]
-                .map_or("not sampled".into(), |peak| format!("at most {}", format_size(peak)));
+                .map_or("not sampled".into(), |peak| format!("at most {}{so_far}", format_size(peak)));
             names.push((format!("{title} {peak}"), ink));
         }
         let names: Vec<(&str, &str)> = names.iter().rev().map(|(name, ink)| (name.as_str(), *ink)).collect();

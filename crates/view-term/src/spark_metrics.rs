@@ -7,7 +7,7 @@ use latscope_view::json_text;
 use std::fmt::Write;
 
 /// Titles of the columns: parts of run time are cores that were busy with it.
-const TITLES: [&str; 14] = [
+const TITLES: [&str; 17] = [
     "time",
     "executor",
     "active",
@@ -22,22 +22,30 @@ const TITLES: [&str; 14] = [
     "Python",
     "execution",
     "storage",
+    "cgroup CPU",
+    "throttled",
+    "cgroup",
 ];
+/// So many of the last columns are of control groups.
+const GROUPS: usize = 3;
 
 /// Rows that are printed as they come.
 pub struct SparkMetricsTable {
     table: Table,
     has_heading: bool,
+    has_groups: bool,
 }
 
-impl Default for SparkMetricsTable {
-    fn default() -> SparkMetricsTable {
-        let mut table = Table::new(TITLES.map(|title| (title, Align::Right)));
+impl SparkMetricsTable {
+    /// With columns of control groups, where these are sampled.
+    pub fn new(has_groups: bool) -> SparkMetricsTable {
+        let titles = &TITLES[..TITLES.len() - if has_groups { 0 } else { GROUPS }];
+        let mut table = Table::new(titles.iter().map(|&title| (title, Align::Right)));
         // As wide as most values are, so that columns stay where they are.
         table
             .push(["00:00:00", "driver", "", "", "0.00", "0.00", "0.00", "", "", "1000MiB"].map(String::from).to_vec());
         table.take_lines(0);
-        SparkMetricsTable { table, has_heading: false }
+        SparkMetricsTable { table, has_heading: false, has_groups }
     }
 }
 
@@ -50,16 +58,21 @@ impl SparkMetricsTable {
     /// The rows of these executors, the first time below a heading.
     pub fn lines(&mut self, executors: &[SparkExecutorNow], room: Room) -> Vec<Line> {
         for executor in executors {
-            let cores = |metric| format!("{:.2}", executor.per_second(metric) / 1e9);
+            let cores = |metric| {
+                let known = executor.get(metric).map(|_| executor.per_second(metric) / 1e9);
+                known.map_or("-".into(), |cores| format!("{cores:.2}"))
+            };
             let memory = |metrics: &[SparkMetric]| {
                 let known: Vec<u64> = metrics.iter().filter_map(|&metric| executor.get(metric)).collect();
                 if known.is_empty() { "-".into() } else { format_size(known.into_iter().sum()) }
             };
-            self.table.push(vec![
+            let mut row = vec![
                 time_of_day(executor.at_s),
                 executor.executor.clone(),
                 executor.get(SparkMetric::ActiveTasks).map_or("-".into(), format_count),
-                format_count(executor.grown[SparkMetric::Tasks as usize]),
+                executor
+                    .get(SparkMetric::Tasks)
+                    .map_or("-".into(), |_| format_count(executor.grown[SparkMetric::Tasks as usize])),
                 cores(SparkMetric::Run),
                 cores(SparkMetric::Cpu),
                 cores(SparkMetric::Gc),
@@ -71,7 +84,15 @@ impl SparkMetricsTable {
                 memory(&[SparkMetric::PythonRss]),
                 memory(&[SparkMetric::Execution, SparkMetric::OffHeapExecution]),
                 memory(&[SparkMetric::Storage, SparkMetric::OffHeapStorage]),
-            ]);
+            ];
+            if self.has_groups {
+                let group = executor.group.as_ref();
+                let cores = |cores: Option<f64>| cores.map_or("-".into(), |cores| format!("{cores:.2}"));
+                row.push(cores(group.and_then(|group| group.cpu)));
+                row.push(cores(group.and_then(|group| group.throttled)));
+                row.push(group.and_then(|group| group.memory).map_or("-".into(), format_size));
+            }
+            self.table.push(row);
         }
         let mut lines = Vec::new();
         if !std::mem::replace(&mut self.has_heading, true) {
@@ -93,6 +114,17 @@ pub fn spark_metrics_json(executor: &SparkExecutorNow) -> String {
         if metric.is_counter() {
             let _ = write!(json, ",\"{}_grown\":{}", metric.name(), executor.grown[metric as usize]);
         }
+    }
+    if let Some(group) = &executor.group {
+        let cores = |cores: Option<f64>| cores.map_or("null".into(), |cores| format!("{cores:.6}"));
+        let memory = group.memory.map_or("null".into(), |memory| memory.to_string());
+        let _ = write!(
+            json,
+            ",\"cgroup\":{},\"cgroup_cpu\":{},\"cgroup_throttled\":{},\"cgroup_memory\":{memory}",
+            json_text(&group.name),
+            cores(group.cpu),
+            cores(group.throttled)
+        );
     }
     json + "}\n"
 }

@@ -3,7 +3,7 @@
 
 use crate::{Cell, Line};
 use latscope_event::{format_count, format_size, format_strftime};
-use latscope_series::{SPARK_MEMORY, SPARK_PARTS, SparkColumn, SparkTimeline};
+use latscope_series::{SPARK_GROUPS, SPARK_MEMORY, SPARK_PARTS, SPARK_PEAKS, SparkColumn, SparkTimeline};
 
 /// Heights of a cell, the least first.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -26,7 +26,7 @@ pub fn spark_screen(timeline: &SparkTimeline, source: &str, (columns, rows): (us
     let count = |value: f64| format_count(value as u64);
     let of = if most_cores > 0.0 { format!(" of {} cores", count(most_cores)) } else { String::new() };
     lines.push(screen.row("active tasks", most_tasks.max(most_cores), &active, &count, most_tasks, &of));
-    lines.push(Line::new("run time, in cores"));
+    lines.push(Line::new("run time of tasks that ended, in cores"));
     let part = |at: usize| move |column: &SparkColumn| column.parts.map(|parts| parts[at]);
     // One scale, so that parts compare.
     let most = (0..SPARK_PARTS.len()).map(|at| screen.most(part(at))).fold(0.0, f64::max);
@@ -34,26 +34,44 @@ pub fn spark_screen(timeline: &SparkTimeline, source: &str, (columns, rows): (us
     for (at, name) in SPARK_PARTS.iter().enumerate() {
         lines.push(screen.row(&format!("  {name}"), most, &part(at), &cores, screen.most(part(at)), ""));
     }
+    if screen.shown.iter().any(|column| column.groups != [None; SPARK_GROUPS.len()]) {
+        let shared = if timeline.is_shared { " (some executors share one)" } else { "" };
+        lines.push(Line::new(&format!("control groups, in cores{shared}")));
+        let group = |at: usize| move |column: &SparkColumn| column.groups[at];
+        let most = (0..SPARK_GROUPS.len()).map(|at| screen.most(group(at))).fold(0.0, f64::max);
+        for (at, name) in SPARK_GROUPS.iter().enumerate() {
+            lines.push(screen.row(&format!("  {name}"), most, &group(at), &cores, screen.most(group(at)), ""));
+        }
+    }
+    // Nobody asked for control groups that no executor has.
+    let has_groups = timeline.peaks.iter().any(|peaks| peaks[SPARK_MEMORY.len() - 1].is_some());
+    let areas = &SPARK_MEMORY[..SPARK_MEMORY.len() - usize::from(!has_groups)];
     // The last line is the axis.
-    let room = rows.saturating_sub(lines.len() + 1) / (SPARK_MEMORY.len() + 1);
+    let room = rows.saturating_sub(lines.len() + 1) / (areas.len() + 1);
     let newest = screen.shown.last().map(|column| &column.memory);
     // Those that live come first where not all fit.
-    let mut order: Vec<usize> = (0..timeline.executors.len()).collect();
-    order.sort_by_key(|at| newest.is_none_or(|newest| !newest.contains_key(at)));
-    let left_out = order.len().saturating_sub(room.max(1));
-    order.truncate(room.max(1));
-    order.sort_unstable();
+    let order = timeline.order();
+    let mut shown = order.clone();
+    shown.sort_by_key(|at| newest.is_none_or(|newest| !newest.contains_key(at)));
+    let left_out = shown.len().saturating_sub(room.max(1));
+    shown.truncate(room.max(1));
     let size = |value: f64| format_size(value as u64);
-    for at in order {
+    for at in order.into_iter().filter(|at| shown.contains(at)) {
         let name = &timeline.executors[at];
         let title = if name == "driver" { name.clone() } else { format!("executor {name}") };
         lines.push(Line::new(&title));
-        for (area, title) in SPARK_MEMORY.iter().enumerate() {
+        for (area, title) in areas.iter().enumerate() {
+            // A driver has no control group that is sampled, and executors of other machines have none.
+            if area == SPARK_MEMORY.len() - 1 && timeline.peaks[at][area].is_none() {
+                continue;
+            }
             let value = move |column: &SparkColumn| column.memory.get(&at)?[area].map(|bytes| bytes as f64);
-            // One scale for all executors, so that they compare.
-            let most = timeline.peaks.iter().filter_map(|peaks| peaks[area]).max().unwrap_or(0) as f64;
+            // One scale for all executors, so that they compare; the driver is something else.
+            let alike = (0..timeline.peaks.len()).filter(|&other| timeline.is_driver(other) == timeline.is_driver(at));
+            let most = alike.filter_map(|other| timeline.peaks[other][area]).max().unwrap_or(0) as f64;
             let peak = timeline.peaks[at][area].unwrap_or(0) as f64;
-            lines.push(screen.row(&format!("  {title}"), most, &value, &size, peak, ""));
+            let so_far = if timeline.is_asked && SPARK_PEAKS.contains(title) { " so far" } else { "" };
+            lines.push(screen.row(&format!("  {title}"), most, &value, &size, peak, so_far));
         }
     }
     lines.push(screen.axis(left_out));
@@ -71,7 +89,8 @@ pub fn spark_screen(timeline: &SparkTimeline, source: &str, (columns, rows): (us
 
 fn head(timeline: &SparkTimeline, source: &str) -> String {
     let app = if timeline.app.is_empty() { "no application has reported yet" } else { &timeline.app };
-    let count = timeline.columns.back().map_or(0, |column| column.memory.len());
+    let live = timeline.columns.back().map(|column| column.memory.keys().filter(|&&at| !timeline.is_driver(at)));
+    let count = live.map_or(0, Iterator::count);
     let executors =
         if count == 1 { "1 executor".to_string() } else { format!("{} executors", format_count(count as u64)) };
     format!("{app}  {executors}  {source}  (q ends it)")
@@ -109,6 +128,7 @@ impl Screen<'_> {
         let is_known = self.shown.iter().any(|column| value(column).is_some());
         let now = self.shown.last().and_then(|column| value(column)).map_or("-".into(), text);
         line.push(&match is_known {
+            true if behind == " so far" => format!("      {:<8} most {}{behind}", "", text(peak)),
             true => format!("  now {now:<8} most {}{behind}", text(peak)),
             false => "  - not reported".into(),
         });
@@ -149,12 +169,12 @@ mod tests {
         let mut timeline = SparkTimeline::default();
         timeline.app = "app-1".into();
         timeline.executors = vec!["1".into(), "2".into()];
-        timeline.peaks = vec![[mib(800), None, mib(100), mib(8)], [None; 4]];
+        timeline.peaks = vec![[mib(800), None, mib(100), mib(8), None], [None; 5]];
         for (at, (active, heap)) in [(1, 100), (4, 800), (2, 400)].into_iter().enumerate() {
             let mut column =
                 SparkColumn { at_s: 100 + 10 * at as i64, active: Some(active), cores: Some(4), ..Default::default() };
             column.parts = (at > 0).then_some([1.0, 0.25, 0.0, 0.0, 2.0]);
-            column.memory.extend([(0, [mib(heap), None, mib(100), mib(8)]), (1, [None; 4])]);
+            column.memory.extend([(0, [mib(heap), None, mib(100), mib(8), None]), (1, [None; 5])]);
             timeline.columns.push_back(column);
         }
         timeline
@@ -178,6 +198,20 @@ mod tests {
         let rows = text.iter().filter_map(|line| line.split_once("  now"));
         let ends: Vec<usize> = rows.map(|(front, _)| front.chars().count()).collect();
         assert!(ends.windows(2).all(|pair| pair[0] == pair[1]), "{text:#?}");
+    }
+
+    #[test]
+    fn control_groups_have_rows_where_they_are_sampled() {
+        let mut timeline = timeline();
+        timeline.columns[1].groups = [Some(1.0), None];
+        timeline.columns[2].groups = [Some(1.5), Some(0.75)];
+        timeline.columns[2].memory.insert(0, [None, None, None, None, Some(900 << 20)]);
+        timeline.peaks[0][4] = Some(900 << 20);
+        let text: Vec<String> = spark_screen(&timeline, "asking x", (60, 30)).iter().map(Line::text).collect();
+        let at = text.iter().position(|line| line == "control groups, in cores").unwrap();
+        assert!(text[at + 1].ends_with(" ▆█  now 1.50     most 1.50"), "{text:#?}");
+        assert!(text[at + 2].ends_with("  ▄  now 0.75     most 0.75"), "{text:#?}");
+        assert!(text.iter().any(|line| line.ends_with("  █  now 900MiB   most 900MiB")), "{text:#?}");
     }
 
     #[test]

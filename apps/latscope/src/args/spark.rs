@@ -16,6 +16,7 @@ Examples:
   latscope spark -r app-20261121011349-0000 --cgroups executors.csv
   latscope spark --graphite 127.0.0.1:2003 -o live.html
   latscope spark -r http://127.0.0.1:4040 --follow
+  latscope spark -r http://127.0.0.1:4040 --follow --cgroups live
   latscope spark -r app-20261121011349-0000 'job = 56'
 
 Exit status: 0 done, 1 a limit of --fail-if was broken, 2 wrong usage, 3 the log could not be read.";
@@ -33,7 +34,8 @@ pub struct Spark {
     /// Split the remainder by what the kernel of an executor's host saw meanwhile (record --with args,ppid); may be repeated
     #[arg(long, value_name = "FILE")]
     pub kernel: Vec<PathBuf>,
-    /// Show what was sampled of the control groups of executors meanwhile (--sample); may be repeated, a file for each host
+    /// Show what was sampled of the control groups of executors meanwhile (--sample); may be repeated, a file for each host. While an
+    /// application runs (--follow, --graphite), `live` samples those on this machine
     #[arg(long, value_name = "FILE")]
     pub cgroups: Vec<PathBuf>,
     /// Instead of a log, sample the control groups of all executors on this machine every second, and write them to this file

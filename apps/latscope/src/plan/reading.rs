@@ -72,6 +72,8 @@ pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure>
         lenient: typed.lenient,
         from_queue: typed.latency == args::Latency::Request,
         offsets: input.offsets.clone(),
+        within: None,
+        block_ns: None,
         align_starts: input.align_starts,
         omitted_every_ns: duration("--correct-omission", &typed.correct_omission)?,
         tagging: tagging(&input.tagging, input.read.is_empty())?,

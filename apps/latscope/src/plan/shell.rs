@@ -105,7 +105,10 @@ fn page(command: &Command, program: &Command) -> io::Result<String> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
+    // Of a dozen options one sees nothing in a list without their values; each has its paragraph below.
+    let usage = command.clone().render_usage().to_string();
+    let usage: Vec<String> = usage.trim_start_matches("Usage: ").lines().map(|line| escaped(line.trim())).collect();
+    page.extend_from_slice(format!(".SH SYNOPSIS\n{}\n", usage.join("\n.br\n")).as_bytes());
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
     if command.has_subcommands() {

@@ -79,6 +79,8 @@ pub enum SparkSource {
 pub struct SparkLive {
     pub source: SparkSource,
     pub interval_ns: u64,
+    /// Whether the control groups of executors on this machine are sampled.
+    pub has_groups: bool,
     /// Until Ctrl-C when not given, nanoseconds.
     pub for_ns: Option<u64>,
     pub json: bool,
@@ -110,11 +112,19 @@ pub fn live(typed: args::Spark, reading: &Reading) -> Result<SparkLive, Failure>
             "--fail-if, --kernel and filters need a complete event log, not an application that runs.".into(),
         ));
     }
+    let has_groups = !typed.cgroups.is_empty();
+    if typed.cgroups.iter().any(|file| file.as_os_str() != "live") {
+        return Err(Failure::Usage(
+            "While an application runs, --cgroups live samples the control groups of its executors on this machine; \
+             files of samples go with a complete event log."
+                .into(),
+        ));
+    }
     let interval_ns = duration("--interval", &typed.interval)?.unwrap_or(usual_ns);
     if interval_ns < 1_000_000_000 {
         return Err(Failure::Usage("-i must be 1s or more: executors date what they do by the second.".into()));
     }
     let for_ns = reading.live.as_ref().and_then(|live| live.for_ns);
     let (width, theme) = (picture_width(typed.pixels)?, theme(typed.dark, typed.light));
-    Ok(SparkLive { source, interval_ns, for_ns, json: typed.json, width, theme, output: typed.output })
+    Ok(SparkLive { source, interval_ns, has_groups, for_ns, json: typed.json, width, theme, output: typed.output })
 }

@@ -73,6 +73,10 @@ pub fn names() -> Result<(), Failure> {
 
 /// Writes these texts to files of these names in a folder, which is made if it is not there.
 pub fn pages(folder: &Path, pages: &[(String, String)]) -> Result<(), Failure> {
+    if folder.exists() && !folder.is_dir() {
+        let message = format!("{} is no folder; give the name of a folder, or of a command.", folder.display());
+        return Err(Failure::Usage(message));
+    }
     let fails = |error| Failure::Input(format!("{}: Cannot be made: {error}.", folder.display()));
     std::fs::create_dir_all(folder).map_err(fails)?;
     pages.iter().try_for_each(|(name, text)| output::text(Some(&folder.join(name)), text))

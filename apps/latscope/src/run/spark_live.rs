@@ -5,11 +5,12 @@ use super::{output, reports};
 use crate::Failure;
 use crate::plan::{SparkLive as Plan, SparkSource};
 use crate::tui::{self, Terminal};
-use latscope_pipeline::{Graphite, SparkLive, now_ns};
+use latscope_pipeline::{Executors, Graphite, SparkCgroups, SparkLive, now_ns};
 use latscope_series::SparkTimeline;
 use latscope_view_report::{spark_page, spark_timeline};
 use latscope_view_term::{Drawn, SparkMetricsTable, spark_metrics_json, spark_screen};
 use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,14 +40,18 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         "svg" => To::Picture,
         "html" => To::Page,
         _ if output::to_terminal(&plan.output) && tui::is_possible() => To::Screen(tui::enter()?),
-        _ => To::Lines(Box::new(output::open(path)?.growing()), SparkMetricsTable::default()),
+        _ => To::Lines(Box::new(output::open(path)?.growing()), SparkMetricsTable::new(plan.has_groups)),
     };
     if !matches!(to, To::Screen(_)) {
         say!("latscope: {source}; Ctrl-C ends it");
     }
     let (start, interval) = (Instant::now(), Duration::from_nanos(plan.interval_ns));
     let mut timeline = SparkTimeline::new(COLUMNS);
+    timeline.is_asked = matches!(plan.source, SparkSource::Rest(_));
     let (mut next, mut is_silent, mut has_ended) = (start, false, None);
+    let mut groups = plan.has_groups.then(|| SparkCgroups::new(Executors::new(Path::new("/"), None)));
+    // Turns are whole seconds apart, whatever the answers took.
+    let start_s = now_ns() / 1_000_000_000;
     loop {
         let ends = has_ended.is_some()
             || is_over.load(Ordering::Relaxed)
@@ -54,8 +59,8 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
             || matches!(to, To::Screen(_)) && tui::is_quit();
         if ends || Instant::now() >= next {
             next += interval;
-            let at_s = now_ns() / 1_000_000_000;
-            let executors = match live.take(at_s) {
+            let at_s = start_s + start.elapsed().as_secs_f64().round() as i64;
+            let mut executors = match live.take(at_s) {
                 Ok(executors) => {
                     if std::mem::take(&mut is_silent) && !matches!(to, To::Screen(_)) {
                         say!("latscope: {source}: it answers again");
@@ -71,7 +76,11 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
                     Vec::new()
                 }
             };
+            if let Some(groups) = &mut groups {
+                groups.add(&mut executors, now_ns());
+            }
             timeline.add(at_s, &executors);
+            timeline.spans = live.spans();
             let note = if is_silent { format!("{source}, which does not answer") } else { source.clone() };
             to.put(plan, &timeline, &executors, &note)?;
         }

@@ -177,7 +177,9 @@ impl Painter {
                 '▄' => '▀',
                 other => other,
             };
-            if turned != cell.symbol && (cell.background, cell.foreground) == self.pen {
+            // Of the terminal's own colours nobody can say which is the other one's.
+            let is_two_colours = cell.foreground != Color::Default && cell.background != Color::Default;
+            if turned != cell.symbol && is_two_colours && (cell.background, cell.foreground) == self.pen {
                 out.push(turned);
             } else {
                 let foreground = if cell.symbol == ' ' { self.pen.0 } else { cell.foreground };

@@ -243,3 +243,17 @@ fn a_map_that_moved_costs_its_new_row() {
     assert!(moved.contains("\x1b[2;38r\x1b[1S\x1b[r"), "{moved:?}");
     assert!(moved.len() < whole / 15, "{} of {whole}", moved.len());
 }
+
+/// Bars of the terminal's own colour: the other half of a cell is not the same picture.
+#[test]
+fn halves_without_colours_are_not_turned() {
+    let mut line = Line::default();
+    "▁▄▀█".chars().for_each(|symbol| {
+        line.push_cell(Cell::plain(symbol));
+    });
+    let (mut painter, mut screen) = (Painter::default(), Screen::new(4, 1));
+    let drawn = Drawn { lines: vec![line], maps: Vec::new() };
+    screen.feed(&painter.paint(&drawn, (4, 1)));
+    let shown: String = screen.cells[0].iter().map(|cell| cell.symbol).collect();
+    assert_eq!(shown, "▁▄▀█");
+}

@@ -1,5 +1,6 @@
 //! What the REST API says, as far as it is used, and the lines of an event log that say the same.
 
+use latscope_event::spark::SparkSpan;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -82,6 +83,8 @@ pub struct MemoryMetrics {
 #[serde(rename_all = "camelCase")]
 pub struct Job {
     pub job_id: i64,
+    #[serde(default)]
+    pub name: String,
     pub description: Option<String>,
     pub job_group: Option<String>,
     #[serde(default)]
@@ -157,6 +160,12 @@ pub struct Task {
     pub speculative: bool,
     pub error_message: Option<String>,
     pub task_metrics: Option<Value>,
+}
+
+/// When something ran, of moments in milliseconds; `None` of what was never submitted.
+fn span(kind: &'static str, id: i64, name: &str, start_ms: Option<i64>, end_ms: Option<i64>) -> Option<SparkSpan> {
+    let ns = |ms: i64| ms.saturating_mul(1_000_000);
+    Some(SparkSpan { kind, id, name: name.into(), start_ns: ns(start_ms?), end_ns: end_ms.map(ns) })
 }
 
 /// Failures of tasks whose metrics never reach the driver.
@@ -266,6 +275,12 @@ impl Execution {
         self.status != "RUNNING"
     }
 
+    pub fn span(&self) -> Option<SparkSpan> {
+        let start_ms = moment(self.submission_time.as_deref());
+        let end_ms = start_ms.and_then(|start_ms| start_ms.checked_add(self.duration)).filter(|_| self.is_over());
+        span("sql", self.id, self.description.as_deref().unwrap_or_default(), start_ms, end_ms)
+    }
+
     /// Its jobs.
     pub fn jobs(&self) -> impl Iterator<Item = i64> {
         [&self.running_job_ids, &self.success_job_ids, &self.failed_job_ids].into_iter().flatten().copied()
@@ -288,6 +303,11 @@ impl Execution {
 impl Job {
     pub fn is_over(&self) -> bool {
         matches!(&*self.status, "SUCCEEDED" | "FAILED") && self.completion_time.is_some()
+    }
+
+    pub fn span(&self) -> Option<SparkSpan> {
+        let [start_ms, end_ms] = [&self.submission_time, &self.completion_time].map(|text| moment(text.as_deref()));
+        span("job", self.job_id, self.description.as_ref().unwrap_or(&self.name), start_ms, end_ms)
     }
 
     /// What belongs to the job, as the properties of the log have it.
@@ -329,6 +349,11 @@ impl Stage {
     /// Whether it has ended, and all of its tasks: those of a stage that failed may run on.
     pub fn is_over(&self) -> bool {
         matches!(&*self.status, "COMPLETE" | "FAILED") && self.num_active_tasks <= 0
+    }
+
+    pub fn span(&self) -> Option<SparkSpan> {
+        let [start_ms, end_ms] = [&self.submission_time, &self.completion_time].map(|text| moment(text.as_deref()));
+        span("stage", self.stage_id, &self.name, start_ms, end_ms).filter(|_| self.has_run())
     }
 
     /// Whether it was ever submitted.

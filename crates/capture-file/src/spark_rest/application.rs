@@ -60,12 +60,18 @@ struct Known {
 
 /// Jobs or executions, which have successive numbers.
 #[derive(Clone)]
-struct Numbered<T> {
+pub struct Numbered<T> {
     /// The lowest number that was not seen.
     next: i64,
     /// Those that run, as they were last seen.
-    open: BTreeMap<i64, T>,
+    pub open: BTreeMap<i64, T>,
 }
+
+/// What is asked of executions, all and one, without their plans.
+pub const EXECUTIONS: [&str; 2] =
+    ["sql?details=false&planDescription=false&offset=0&length=100000", "sql/ID?details=false&planDescription=false"];
+/// And of jobs.
+pub const JOBS: [&str; 2] = ["jobs", "jobs/ID"];
 
 fn bound<K: Ord, V>(map: &mut BTreeMap<K, V>) {
     while map.len() > KNOWN {
@@ -74,12 +80,15 @@ fn bound<K: Ord, V>(map: &mut BTreeMap<K, V>) {
 }
 
 impl<T: serde::de::DeserializeOwned> Numbered<T> {
-    fn new() -> Numbered<T> {
+    pub fn new() -> Numbered<T> {
         Numbered { next: 0, open: BTreeMap::new() }
     }
 
     /// Those that are new, and those that ran and may have changed; of each its number.
-    fn ask(
+    ///
+    /// # Errors
+    /// A sentence, when the server does not answer as Spark does.
+    pub fn ask(
         &mut self,
         server: &Server,
         turn: u64,
@@ -147,7 +156,7 @@ impl Application {
         }
         self.ask_executors(server)?;
         // Executions after jobs: a job that is seen belongs to one that is.
-        let jobs = self.jobs.ask(server, self.turn, ["jobs", "jobs/ID"], |job| job.job_id)?;
+        let jobs = self.jobs.ask(server, self.turn, JOBS, |job| job.job_id)?;
         self.ask_executions(server)?;
         self.ask_jobs(server, jobs)?;
         if attempt.completed && attempt.end_time_epoch > 0 {
@@ -192,10 +201,8 @@ impl Application {
     }
 
     fn ask_executions(&mut self, server: &Server) -> Result<(), Failure> {
-        const SHORT: &str = "details=false&planDescription=false";
-        let [list, one] = [format!("sql?{SHORT}&offset=0&length=100000"), format!("sql/ID?{SHORT}")];
         let known: BTreeSet<i64> = self.executions.open.keys().copied().collect();
-        let found = self.executions.ask(server, self.turn, [&list, &one], |execution| execution.id)?;
+        let found = self.executions.ask(server, self.turn, EXECUTIONS, |execution| execution.id)?;
         for execution in found {
             self.sql_of_job.extend(execution.jobs().map(|job| (job, execution.id)));
             bound(&mut self.sql_of_job);

@@ -1,7 +1,10 @@
 //! What the executors of a running application do now, in two answers however many tasks it has.
 
 use super::REFUSALS;
+use super::answers::{self, Execution, Job};
+use super::application::{EXECUTIONS, JOBS, Numbered};
 use super::server::Server;
+use latscope_event::spark::SparkSpan;
 use latscope_wire::Url;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -24,11 +27,19 @@ pub struct Unanswered {
     pub is_over: bool,
 }
 
+/// So many queries, jobs and stages of each kind are known; the newest.
+const SPANS: usize = 1000;
+
 /// An application that is asked again and again.
 pub struct SparkNow {
     server: Server,
     id: String,
     refusals: u32,
+    turn: u64,
+    jobs: Numbered<Job>,
+    executions: Numbered<Execution>,
+    /// By kind, number and attempt.
+    spans: BTreeMap<(&'static str, i64, i64), SparkSpan>,
 }
 
 #[derive(Deserialize)]
@@ -63,10 +74,12 @@ struct Used {
     used_off_heap_storage_memory: u64,
 }
 
-/// The sums of a stage's tasks.
+/// A stage, and the sums of its tasks.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stage {
+    #[serde(flatten)]
+    stage: answers::Stage,
     #[serde(default)]
     executor_run_time: u64,
     #[serde(default)]
@@ -99,12 +112,44 @@ impl SparkNow {
     /// A sentence.
     pub fn open(url: &str) -> Result<SparkNow, String> {
         let (server, id) = Server::open(Url::parse(url)?).map_err(|failure| failure.why)?;
-        Ok(SparkNow { server, id, refusals: 0 })
+        let (jobs, executions, spans) = (Numbered::new(), Numbered::new(), BTreeMap::new());
+        Ok(SparkNow { server, id, refusals: 0, turn: 0, jobs, executions, spans })
     }
 
     /// The application.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The newest queries, jobs and stages, as far as the server shows them.
+    pub fn spans(&self) -> impl Iterator<Item = &SparkSpan> {
+        self.spans.values()
+    }
+
+    /// Asks for queries and jobs that are new or ran: notes in a picture, without which the numbers are as good.
+    fn ask_spans(&mut self, stages: &[Stage]) {
+        let stages =
+            stages.iter().filter_map(|Stage { stage, .. }| Some((stage.stage_id, stage.attempt_id, stage.span()?)));
+        let mut found: Vec<(i64, i64, SparkSpan)> = stages.collect();
+        let (mut jobs, mut executions) = (self.jobs.clone(), self.executions.clone());
+        if let Ok(new) = jobs.ask(&self.server, self.turn, JOBS, |job| job.job_id) {
+            found.extend(new.iter().filter_map(|job| Some((job.job_id, 0, job.span()?))));
+            jobs.open.extend(new.into_iter().filter(|job| !job.is_over()).map(|job| (job.job_id, job)));
+            self.jobs = jobs;
+        }
+        if let Ok(new) = executions.ask(&self.server, self.turn, EXECUTIONS, |execution| execution.id) {
+            found.extend(new.iter().filter_map(|one| Some((one.id, 0, one.span()?))));
+            executions.open.extend(new.into_iter().filter(|one| !one.is_over()).map(|one| (one.id, one)));
+            self.executions = executions;
+        }
+        self.turn += 1;
+        self.spans.extend(found.into_iter().map(|(id, attempt, span)| ((span.kind, id, attempt), span)));
+        for kind in ["sql", "job", "stage"] {
+            let of_kind = || self.spans.range((kind, i64::MIN, i64::MIN)..=(kind, i64::MAX, i64::MAX));
+            let more = of_kind().count().saturating_sub(SPANS);
+            let oldest: Vec<_> = of_kind().take(more).map(|(key, _)| *key).collect();
+            oldest.iter().for_each(|key| drop(self.spans.remove(key)));
+        }
     }
 
     /// What every executor that lives does now, and the whole application.
@@ -119,6 +164,7 @@ impl SparkNow {
         match answer {
             Ok((Some(executors), stages)) => {
                 self.refusals = 0;
+                self.ask_spans(stages.as_deref().unwrap_or_default());
                 let executors = executors.iter().filter(|executor| executor.is_active).map(Executor::numbers);
                 Ok(executors.chain(stages.as_deref().map(whole)).collect())
             }
@@ -137,12 +183,15 @@ impl Executor {
         let mut numbers = vec![
             ("active_tasks", self.active_tasks),
             ("tasks", self.completed_tasks),
-            ("run_ns", ms(self.total_duration)),
             ("gc_ns", ms(self.total_gc_time)),
             ("input", self.total_input_bytes),
             ("shuffle_read", self.total_shuffle_read),
             ("cores", self.total_cores),
         ];
+        // That of a driver is how long it lives.
+        if self.id != "driver" {
+            numbers.push(("run_ns", ms(self.total_duration)));
+        }
         numbers.extend(
             PEAKS.iter().filter_map(|&(name, own)| Some((own, *self.peak_memory_metrics.as_ref()?.get(name)?))),
         );

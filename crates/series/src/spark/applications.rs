@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The applications of one or several logs in the making.
 #[derive(Default)]
 pub struct Applications {
+    /// The filter chooses the tasks of a block of code that ran meanwhile, nanoseconds: executors count for that long.
+    pub block_ns: Option<(i64, i64)>,
     of: BTreeMap<(usize, String), Application>,
 }
 
@@ -52,8 +54,12 @@ impl Applications {
             }
         }
         let finished = self.of.into_iter().map(|((log, app), Application { mut tasks, is_part })| {
+            let executors = self.block_ns.map(|block_ns| tasks.executors_within(block_ns));
             if is_part {
                 tasks.keep_only_what_has_tasks();
+            }
+            if let Some(executors) = executors {
+                tasks.executors = executors;
             }
             (log, app, tasks)
         });

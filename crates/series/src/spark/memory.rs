@@ -10,6 +10,9 @@ pub(super) const MIB: u64 = 1 << 20;
 /// What Spark keeps of every heap for itself.
 pub(super) const RESERVED: u64 = 300 * MIB;
 
+/// The areas of an executor's memory, in the order of [`Peaks::areas`].
+pub const AREAS: [&str; 4] = ["heap", "RSS", "execution", "storage"];
+
 /// The greatest value of each of [`MEMORY_METRICS`]: bytes, nanoseconds or counts. 0 is what was not sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Peaks([u64; MEMORY_METRICS.len()]);
@@ -19,6 +22,19 @@ impl Peaks {
     pub fn get(&self, name: &str) -> Option<u64> {
         let at = MEMORY_METRICS.iter().position(|metric| *metric == name)?;
         Some(self.0[at]).filter(|&value| value > 0)
+    }
+
+    /// The bytes of each of [`AREAS`]; `None` was not sampled. Where the heap was, all memory of Spark was.
+    pub fn areas(&self) -> [Option<u64>; AREAS.len()] {
+        let value = |name: &str| self.get(name).unwrap_or(0);
+        let sum = |names: [&str; 2]| names.iter().fold(0u64, |sum, name| sum.saturating_add(value(name)));
+        let of_spark = |names| self.get("JVMHeapMemory").map(|_| sum(names));
+        [
+            self.get("JVMHeapMemory"),
+            self.get("ProcessTreeJVMRSSMemory").map(|jvm| jvm.saturating_add(value("ProcessTreePythonRSSMemory"))),
+            of_spark(["OnHeapExecutionMemory", "OffHeapExecutionMemory"]),
+            of_spark(["OnHeapStorageMemory", "OffHeapStorageMemory"]),
+        ]
     }
 
     pub(super) fn raise(&mut self, metric: usize, value: u64) {

@@ -23,7 +23,7 @@ pub use breakdown::Breakdown;
 pub use causes::{Cause, Grade, Straggler};
 pub use idle::{Idle, IdleCause, IdleStretch};
 pub use limits::{SparkLimit, SparkMeasures};
-pub use memory::{Peaks, Pool, Settings};
+pub use memory::{AREAS, Peaks, Pool, Settings};
 pub use sums::{TIME_PARTS, TaskSums};
 pub use tasks::{SparkExecutor, SparkGroup, SparkStage, SparkTasks};
 pub use usage::{ExecutorUsage, Usage, UsageRow, UsageSample, Usages};

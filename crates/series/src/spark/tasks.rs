@@ -322,6 +322,13 @@ impl SparkTasks {
         }
     }
 
+    /// The executors that there were between two moments, as if they had been only then.
+    pub(super) fn executors_within(&self, (start_ns, end_ns): (i64, i64)) -> Vec<SparkExecutor> {
+        let there = self.executors.iter().filter(|one| one.span_ns.0 < end_ns && one.span_ns.1 > start_ns);
+        let within = |one: &SparkExecutor| (one.span_ns.0.max(start_ns), one.span_ns.1.min(end_ns));
+        there.map(|one| SparkExecutor { span_ns: within(one), ..one.clone() }).collect()
+    }
+
     /// Leaves out executors, and stages, jobs and executions without tasks.
     pub(super) fn keep_only_what_has_tasks(&mut self) {
         self.executors.clear();

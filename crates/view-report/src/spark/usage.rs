@@ -1,7 +1,7 @@
 //! What the control groups of executors counted, on the axis of their tasks.
 
 use super::{LEFT_PX, Picture, elapsed};
-use crate::plot::{Axis, Plot};
+use crate::plot::{Axis, Plot, rounded};
 use crate::svg::{Num, Svg};
 use latscope_event::format_size;
 use latscope_series::spark::{ExecutorUsage, Usage};
@@ -26,7 +26,7 @@ impl Picture<'_> {
             return y;
         }
         let inks = &self.page.inks;
-        let cores: Label<'_> = &|cores| format!("{cores}");
+        let cores: Label<'_> = &rounded;
         let size: Label<'_> = &|mib| format_size((mib * MIB) as u64);
         let per_second: Label<'_> = &|mib| format!("{}MiB/s", (mib * 1000.0).round() / 1000.0);
         let kept = usage.iter().flat_map(|(_, of)| of.steps(Usage::ThrottledTime)).any(|(_, more)| more > 0);
