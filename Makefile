@@ -8,10 +8,10 @@ PACKAGED := target/dist/latscope
 VENV := target/python
 SPARK := target/spark
 
-.PHONY: help demo demo-cluster demo-spark test build dist web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python python-package python-package-test python-lint notebooks spark packages-cluster packages-spark package package-test packages-package docs workflows
+.PHONY: help demo demo-cluster demo-spark test build dist web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-build packages-demo packages-docs packages-test packages-bpf tracefs python python-package python-package-test python-lint notebooks spark packages-cluster packages-spark package package-test packages-package docs workflows
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 21
 
 demo: packages-demo build ## record ten seconds of real I/O of this machine and leave pictures in demo/
 	./xtask/demo.sh
@@ -66,7 +66,7 @@ web-packages:
 	(cd web && npm ci --no-audit --no-fund --loglevel=error) && cp web/package-lock.json web/node_modules/.lock; fi
 
 install: to = $(DESTDIR)$(or $(PREFIX),/usr/local)
-install: build ## to PREFIX (/usr/local), with manual pages and completions
+install: packages-build build ## to PREFIX (/usr/local), with manual pages and completions
 	install -D -s -m 755 $(PROGRAM) $(to)/bin/latscope
 	$(PROGRAM) man $(to)/share/man/man1
 	mkdir -p $(to)/share/bash-completion/completions $(to)/share/zsh/site-functions $(to)/share/fish/vendor_completions.d
@@ -82,14 +82,21 @@ package-test: package ## the package installed and used in a fresh Debian (root 
 	packaging/deb/test.sh target/package/latscope_*.deb testdata/perf_script/story_2s.txt.gz
 
 workflows: ## check the workflows in .github; needs Go
+	@command -v go >/dev/null || { echo "Go is not installed; install a recent one, for example golang-go of Debian 13, then try again." >&2; exit 1; }
 	GOBIN=$(CURDIR)/target/tools/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 	target/tools/bin/actionlint
 
-docs: ## the documentation as a site, in target/book
+docs: packages-docs ## the documentation as a site, in target/book
 	packaging/book/build.sh
 
 packages-package:
 	@./xtask/packages.sh rust gcc g++ pkg-config libelf-dev zlib1g-dev make dpkg-dev binutils lintian debootstrap
+
+packages-build:
+	@./xtask/packages.sh rust gcc g++ pkg-config libelf-dev zlib1g-dev make binutils
+
+packages-docs:
+	@./xtask/packages.sh rust gcc python3
 
 packages-demo:
 	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make fio
@@ -101,14 +108,14 @@ packages-spark:
 	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make python3-venv python3-pip openjdk-17-jre-headless
 
 packages-test:
-	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace sysdig blktrace trace-cmd postgresql prometheus prometheus-alertmanager victoria-metrics openssl iproute2 dpkg-dev binutils debootstrap zsh fish chromium nodejs npm openjdk-17-jre-headless
+	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev zstd tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace sysdig blktrace trace-cmd postgresql prometheus prometheus-alertmanager victoria-metrics openssl iproute2 dpkg-dev binutils debootstrap zsh fish chromium nodejs npm openjdk-17-jre-headless
 
 # systemd mounts it at boot; containers and small virtual machines often do not. Some tests compare with what ftrace sees.
 tracefs:
 	@test "$$(id -u)" -ne 0 || mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing || true
 
 packages-bpf:
-	@./xtask/packages.sh clang-14 llvm-14 libbpf-dev
+	@./xtask/packages.sh clang-14 llvm-14 libbpf-dev zstd
 
 python: $(VENV)/done
 
@@ -125,10 +132,10 @@ python-package-test: python-package ## the wheel in an empty environment, here a
 	packaging/wheel/test.sh target/wheels/latscope-*.whl $(VENV)/bin/python
 
 python-lint: python ## types and style of the Python package: ruff, mypy, pyright
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pyright==1.1.414'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pyright[nodejs]==1.1.414'
 	cd python && for words in 'ruff check .' 'ruff format --check .' 'mypy --strict latscope' 'pyright --pythonpath ../$(VENV)/bin/python latscope'; do ../$(VENV)/bin/python -m $$words || exit 1; done
 
-notebooks: python build ## run the notebooks in docs/notebooks and render them to HTML
+notebooks: packages-build python build ## run the notebooks in docs/notebooks and render them to HTML
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/notebooks/requirements.txt
 	./xtask/python_package.sh target/python-path
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=$(CURDIR)/target/python-path $(VENV)/bin/python docs/notebooks/render.py

@@ -137,7 +137,11 @@ fn there_is_a_manual_page_for_every_command() {
         let page = std::fs::read_to_string(pages.join(format!("latscope-{verb}.1"))).unwrap();
         assert!(page.contains(&format!("\n.TH latscope-{verb} 1 ")), "{verb}: {}", &page[..200]);
         assert!(!page.contains("Examples:\n"), "{verb}: examples have a section");
+        let usage = page.split_once("\n.SH SYNOPSIS\n").unwrap().1.lines().next().unwrap();
+        assert!(usage.starts_with(&format!("latscope {verb}")), "{usage}");
     }
+    let no_folder = pages.join("latscope.1");
+    assert!(latscope(&["man", no_folder.to_str().unwrap()]).failure(2).contains("is no folder; give the name of"));
     assert_eq!(latscope(&["man"]).success(), std::fs::read_to_string(pages.join("latscope.1")).unwrap());
     let ping = std::fs::read_to_string(pages.join("latscope-ping.1")).unwrap();
     assert_eq!(latscope(&["man", "ping"]).success(), ping, "the page of a command by its name");

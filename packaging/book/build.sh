@@ -48,8 +48,8 @@ pages() { # FOLDER: a line of the summary for each page, by its title
     echo
     pages journal | grep -v README.md | sed 's|^  - |* |; s|(docs/journal/|(|'
 } >"$work/pages/docs/journal/README.md"
-# mdBook calls a README index.html, and headings without the dashes in front of an option.
-find "$work/pages" -name '*.md' -exec sed -i 's|README\.md#|index.html#|g; s|(journal/)|(journal/index.html)|g; s|#--|#|g; s|---follow|-follow|g' {} +
+# mdBook calls a README index.html.
+find "$work/pages" -name '*.md' -exec sed -i 's|README\.md#|index.html#|g; s|(journal/)|(journal/index.html)|g' {} +
 rm -rf "$top/target/book"
 mdbook build "$work" --dest-dir "$top/target/book"
 "$top/packaging/book/links.py" "$top/target/book"

@@ -53,7 +53,7 @@ fn without<'a>(these: &'a [String], others: &[String]) -> Vec<&'a String> {
 
 /// How many events a capture says that it missed or lost.
 #[track_caller]
-fn missing(ended: &Ended) -> u64 {
+pub(super) fn missing(ended: &Ended) -> u64 {
     assert_eq!(ended.status, Some(0), "{}", ended.err);
     let lines = ended
         .err

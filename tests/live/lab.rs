@@ -1,6 +1,6 @@
 //! What the tests set up: a disk with a known delay, programs in the background, fio. All is undone when dropped.
 
-use crate::program::{Ended, LATSCOPE, command, end, installed, latscope};
+use crate::program::{Ended, LATSCOPE, command, end, installed, latscope, root};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,8 +13,15 @@ use std::time::{Duration, Instant};
 /// How long something may take on a busy machine before a test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Who has this has the machine for live capture.
+pub struct Alone {
+    /// Locked against other processes of the same `make test`.
+    _file: File,
+    _guard: MutexGuard<'static, ()>,
+}
+
 /// The machine for one test at a time; `None`, and the reason reported, where live capture cannot be tested.
-pub fn alone() -> Option<MutexGuard<'static, ()>> {
+pub fn alone() -> Option<Alone> {
     static LAB: Mutex<()> = Mutex::new(());
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -31,7 +38,10 @@ pub fn alone() -> Option<MutexGuard<'static, ()>> {
     } else if !installed("fio") {
         "no fio"
     } else {
-        return Some(LAB.lock().unwrap_or_else(PoisonError::into_inner));
+        let guard = LAB.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = File::open(root().join("Cargo.toml")).unwrap();
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        return Some(Alone { _file: file, _guard: guard });
     };
     skipped!("{reason}");
     None
