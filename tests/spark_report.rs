@@ -1,5 +1,6 @@
 //! The report of a Spark application on logs that the test writes: each cause, verdict and piece of advice is planted.
 
+mod attempts;
 mod cgroups;
 mod memory;
 mod views;
@@ -21,6 +22,8 @@ struct Log(String);
 struct Task {
     stage: i64,
     id: i64,
+    index: i64,
+    attempt: i64,
     executor: &'static str,
     span: (i64, i64),
     cpu: i64,
@@ -45,6 +48,8 @@ fn task(stage: i64, id: i64, executor: &'static str, span: (i64, i64)) -> Task {
     Task {
         stage,
         id,
+        index: id,
+        attempt: 0,
         executor,
         span,
         cpu,
@@ -114,7 +119,7 @@ impl Log {
             "Shuffle Write Metrics": {"Shuffle Bytes Written": 0, "Shuffle Write Time": task.write * MS, "Shuffle Records Written": 0},
             "Input Metrics": {"Bytes Read": task.bytes, "Records Read": task.records},
             "Output Metrics": {"Bytes Written": 0, "Records Written": 0}});
-        let info = json!({"Task ID": task.id, "Index": task.id, "Attempt": 0, "Launch Time": START + task.span.0,
+        let info = json!({"Task ID": task.id, "Index": task.index, "Attempt": task.attempt, "Launch Time": START + task.span.0,
             "Executor ID": task.executor, "Host": format!("h{}", &task.executor[..1]), "Locality": task.locality,
             "Speculative": false, "Getting Result Time": 0, "Finish Time": START + task.span.1, "Failed": false, "Killed": false});
         self.event(
@@ -490,7 +495,8 @@ fn tasks_that_run_when_the_log_ends_are_active() {
         "Locality": "ANY", "Speculative": false});
     log.event("TaskStart", json!({"Stage ID": 0, "Stage Attempt ID": 0, "Task Info": info}));
     (0..5).for_each(|id| log.task(&task(0, id, "1", (id * 1000, id * 1000 + 1000))));
-    log.removed("1", 10_000, "Executor killed by driver.");
+    // What the log has last.
+    log.executor("2", 0, 10_000);
     let report = log.report();
     assert_eq!([number(&report, "/running_tasks"), number(&report, "/counters/numTasks")], [1, 5]);
     assert_eq!(number(&report, "/active_tasks/task_ns"), 15_000 * MS, "ten seconds of it, and five of the others");

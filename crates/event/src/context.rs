@@ -99,6 +99,8 @@ impl Context {
     pub const SPARK_SOURCE: &str = "latscope.spark.source";
     /// The property of a Spark application that is `missing` where neither the log nor the REST API has its end.
     pub const SPARK_END: &str = "latscope.spark.end";
+    /// What properties of resource profiles of a Spark application start with: `latscope.spark.profile.1.cpus` (of a task), `.cores`, `.memory`.
+    pub const SPARK_PROFILE: &str = "latscope.spark.profile.";
     /// How many unfinished requests are kept.
     pub const UNFINISHED_KEPT: usize = 4096;
     /// How many loss ranges are kept.

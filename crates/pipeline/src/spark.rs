@@ -44,6 +44,8 @@ impl Pipeline {
         for (at, context) in contexts.iter_mut().enumerate() {
             let running = Unfinished::batch(&context.unfinished);
             (0..running.len()).for_each(|row| applications.add_running(at + 1, &running, row));
+            let open = Unfinished::rows(context.unfinished.iter().filter(|unfinished| !unfinished.counts()));
+            (0..open.len()).for_each(|row| applications.add_open(at + 1, &open, row));
             // Notes name the task that has run for longest, not the job or execution that it belongs to.
             context.unfinished.retain(|unfinished| unfinished.what.starts_with("task "));
         }
@@ -51,6 +53,12 @@ impl Pipeline {
         let found = applications.finish().into_iter();
         let found = found.map(|(log, id, tasks)| SparkApplication { id, log: log.saturating_sub(1).min(last), tasks });
         let mut found: Vec<SparkApplication> = found.collect();
+        for application in &mut found {
+            let Some(context) = contexts.get(application.log) else { continue };
+            application.tasks.set_resources(&context.properties);
+            application.tasks.missing_ns =
+                context.loss_ranges.iter().map(|range| (range.start_ns, range.end_ns)).collect();
+        }
         // Of several applications there is no report.
         if let [SparkApplication { id, tasks, .. }] = &mut found[..] {
             for file in &self.reading().usage {

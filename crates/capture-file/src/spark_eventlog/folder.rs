@@ -24,6 +24,11 @@ pub fn missing(files: &[PathBuf]) -> u64 {
     (last.abs_diff(first) + 1).saturating_sub(numbers.len() as u64)
 }
 
+/// Whether no part is missing between two that stand beside each other.
+pub fn follows(one: &Path, next: &Path) -> bool {
+    number(one).zip(number(next)).is_none_or(|(one, next)| next <= one.saturating_add(1))
+}
+
 /// The files of the log in their order; none where the folder is no log.
 pub fn files(folder: &Path) -> Option<Vec<PathBuf>> {
     let entries = folder.read_dir().ok()?.flatten().map(|entry| entry.path());

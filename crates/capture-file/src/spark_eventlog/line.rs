@@ -2,12 +2,13 @@
 //! end of a task are accumulables, and the properties of a job are the whole configuration.
 
 use super::memory::Sampled;
+use super::reason::Reason;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Events of Spark that say nothing about times, or repeat what others say.
-const OTHERS: [&str; 28] = [
+const OTHERS: [&str; 27] = [
     "SparkListenerBlockManagerRemoved",
     "SparkListenerBlockUpdated",
     "SparkListenerDriverAccumUpdates",
@@ -25,7 +26,6 @@ const OTHERS: [&str; 28] = [
     "SparkListenerNodeExcludedForStage",
     "SparkListenerNodeUnblacklisted",
     "SparkListenerNodeUnexcluded",
-    "SparkListenerResourceProfileAdded",
     "SparkListenerSQLAdaptiveExecutionUpdate",
     "SparkListenerSQLAdaptiveSQLMetricUpdates",
     "SparkListenerSpeculativeTaskSubmitted",
@@ -53,6 +53,7 @@ pub enum Event<'a> {
     Environment(Environment<'a>),
     BlockManagerAdded(BlockManagerAdded<'a>),
     StageExecutorMetrics(StageExecutorMetrics<'a>),
+    ResourceProfileAdded(ResourceProfileAdded<'a>),
     ExecutorAdded(ExecutorAdded<'a>),
     ExecutorRemoved(ExecutorRemoved<'a>),
     JobStart(JobStart<'a>),
@@ -88,6 +89,7 @@ pub fn parse(line: &[u8]) -> Option<Event<'_>> {
         "SparkListenerStageExecutorMetrics" => Event::StageExecutorMetrics(of(line)?),
         "SparkListenerBlockManagerAdded" => Event::BlockManagerAdded(of(line)?),
         "SparkListenerEnvironmentUpdate" => of(line).map_or(Event::Other, Event::Environment),
+        "SparkListenerResourceProfileAdded" => of(line).map_or(Event::Other, Event::ResourceProfileAdded),
         "SparkListenerApplicationStart" => Event::ApplicationStart(of(line)?),
         "SparkListenerApplicationEnd" => Event::ApplicationEnd(of(line)?),
         "LatscopeNow" => Event::Now(of(line)?),
@@ -202,6 +204,26 @@ pub struct ExecutorInfo<'a> {
     pub host: Cow<'a, str>,
     #[serde(rename = "Total Cores")]
     pub cores: i64,
+    #[serde(rename = "Resource Profile Id", default)]
+    pub profile: i64,
+}
+
+/// What the executors and tasks of some stages have instead of the settings. The profile 0 is that of the settings.
+#[derive(Deserialize, Debug)]
+pub struct ResourceProfileAdded<'a> {
+    #[serde(rename = "Resource Profile Id")]
+    pub id: i64,
+    #[serde(rename = "Executor Resource Requests", borrow, default)]
+    pub executor: BTreeMap<Cow<'a, str>, Amount>,
+    #[serde(rename = "Task Resource Requests", borrow, default)]
+    pub task: BTreeMap<Cow<'a, str>, Amount>,
+}
+
+/// So much of a resource; of memory, mebibytes.
+#[derive(Deserialize, Debug)]
+pub struct Amount {
+    #[serde(rename = "Amount")]
+    pub amount: f64,
 }
 
 #[derive(Deserialize, Debug)]
@@ -261,19 +283,6 @@ pub struct Exception<'a> {
     pub message: Option<Cow<'a, str>>,
 }
 
-/// Why something failed, of a message that may hold the stack of several programs: the exception with its first line.
-pub fn essence(message: &str) -> &str {
-    // A task that failed has words of Spark before its exception.
-    let task = message.find("Lost task ").and_then(|at| Some(&message[at + message[at..].find("): ")? + 3..]));
-    let text = task.unwrap_or(message).trim_start();
-    let first = text.lines().next().unwrap_or_default();
-    // Python has its exception at the end of the stack: after the lines that are indented.
-    let python = text
-        .find("Traceback (most recent call last)")
-        .and_then(|at| text[at..].lines().skip(1).find(|line| !line.is_empty() && !line.starts_with([' ', '\t'])));
-    python.unwrap_or(first).trim()
-}
-
 #[derive(Deserialize, Debug)]
 pub struct StageSubmitted<'a> {
     #[serde(rename = "Stage Info", borrow)]
@@ -302,6 +311,8 @@ pub struct StageInfo<'a> {
     pub completion_ms: Option<i64>,
     #[serde(rename = "Failure Reason", borrow)]
     pub failure: Option<Cow<'a, str>>,
+    #[serde(rename = "Resource Profile Id", default)]
+    pub profile: i64,
     #[serde(rename = "RDD Info", borrow, default)]
     pub rdds: Vec<Rdd<'a>>,
 }
@@ -349,39 +360,6 @@ pub struct TaskEnd<'a> {
     /// Peaks of the executor while the task ran.
     #[serde(rename = "Task Executor Metrics", default)]
     pub peaks: Sampled,
-}
-
-#[derive(Deserialize, Debug)]
-pub struct Reason<'a> {
-    #[serde(rename = "Reason", borrow)]
-    pub reason: Cow<'a, str>,
-    #[serde(rename = "Class Name", borrow)]
-    class: Option<Cow<'a, str>>,
-    #[serde(rename = "Description", borrow)]
-    description: Option<Cow<'a, str>>,
-}
-
-impl Reason<'_> {
-    /// Why the task failed: what Spark calls it, or what lies behind an exception that want of memory caused.
-    pub fn word(&self) -> &str {
-        let class = self.class.as_deref().unwrap_or_default();
-        let says = |words: &str| self.description.as_ref().is_some_and(|text| text.contains(words));
-        match &*self.reason {
-            "ExceptionFailure" if class.ends_with("OutOfMemoryError") => "OutOfMemory",
-            "ExceptionFailure" if says("Python worker exited unexpectedly") => "PythonWorkerLost",
-            "ExceptionFailure" if class.ends_with("PythonException") && self.is_want_of_memory() => "PythonOutOfMemory",
-            reason => reason,
-        }
-    }
-
-    /// Whether Python or what it loads had no more memory: each library words it in its own way.
-    fn is_want_of_memory(&self) -> bool {
-        const WORDS: [&str; 3] = ["MemoryError", "annot allocate memory", "std::bad_alloc"];
-        let Some(text) = &self.description else { return false };
-        // The loader adds why where it is something else.
-        let mut maps = text.split("failed to map segment from shared object").skip(1);
-        WORDS.iter().any(|words| text.contains(words)) || maps.any(|after| !after.starts_with(": "))
-    }
 }
 
 #[derive(Deserialize, Debug)]
@@ -518,57 +496,6 @@ mod tests {
     #[test]
     fn the_names_of_other_events_are_sorted() {
         assert!(OTHERS.is_sorted());
-    }
-
-    #[test]
-    fn failures_for_want_of_memory_are_told_apart() {
-        for (reason, word) in [
-            (r#"{"Reason":"ExceptionFailure","Class Name":"java.lang.OutOfMemoryError"}"#, "OutOfMemory"),
-            (
-                r#"{"Reason":"ExceptionFailure","Class Name":"org.apache.spark.memory.SparkOutOfMemoryError"}"#,
-                "OutOfMemory",
-            ),
-            (
-                r#"{"Reason":"ExceptionFailure","Description":"Python worker exited unexpectedly (crashed)"}"#,
-                "PythonWorkerLost",
-            ),
-            (
-                r#"{"Reason":"ExceptionFailure","Class Name":"a.PythonException","Description":"x\nMemoryError"}"#,
-                "PythonOutOfMemory",
-            ),
-            (
-                r#"{"Reason":"ExceptionFailure","Class Name":"a.PythonException","Description":"ImportError: arrays.so: failed to map segment from shared object\n"}"#,
-                "PythonOutOfMemory",
-            ),
-            (
-                r#"{"Reason":"ExceptionFailure","Class Name":"a.PythonException","Description":"ImportError: arrays.so: failed to map segment from shared object: Operation not permitted"}"#,
-                "ExceptionFailure",
-            ),
-            (r#"{"Reason":"ExceptionFailure","Class Name":"java.lang.Error"}"#, "ExceptionFailure"),
-            (r#"{"Reason":"ExecutorLostFailure","Loss Reason":"OutOfMemoryError"}"#, "ExecutorLostFailure"),
-        ] {
-            assert_eq!(serde_json::from_str::<Reason>(reason).unwrap().word(), word, "{reason}");
-        }
-    }
-
-    #[test]
-    fn the_essence_of_a_message_is_its_exception() {
-        let lost = "Job aborted due to stage failure: Task 5 in stage 3.0 failed 4 times, most recent failure: Lost task 5.3 in stage \
-            3.0 (TID 19) (127.0.0.1 executor 0): ";
-        let python = "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    \
-            raise\nValueError: boom\n\n\tat org.apache.spark.A.b(A.scala:1)\n";
-        let java = "java.lang.OutOfMemoryError: Java heap space\n\tat a.B.c(B.java:1)";
-        for (message, expected) in [
-            (format!("{lost}{python}"), "ValueError: boom"),
-            (python.into(), "ValueError: boom"),
-            (format!("{lost}{java}"), "java.lang.OutOfMemoryError: Java heap space"),
-            (java.into(), "java.lang.OutOfMemoryError: Java heap space"),
-            ("Job 3 cancelled".into(), "Job 3 cancelled"),
-            ("Lost task ".into(), "Lost task"),
-            ("Traceback (most recent call last):\n  x".into(), "Traceback (most recent call last):"),
-        ] {
-            assert_eq!(essence(&message), expected);
-        }
     }
 
     #[test]

@@ -7,7 +7,9 @@
 mod folder;
 mod line;
 mod memory;
+mod names;
 mod numbers;
+mod reason;
 mod session;
 
 pub use folder::is_log;
@@ -18,7 +20,7 @@ use crate::{Detected, Error, Position, ReadOptions, Sink};
 use latscope_event::{Anomaly, Context, Field, FieldSet};
 use session::Session;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -107,7 +109,12 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             return Err(Error::new(name, Position::File, message));
         }
         session.add_missing(folder::missing(&files));
+        let mut previous: Option<PathBuf> = None;
         for file in files {
+            if previous.is_some_and(|previous| !folder::follows(&previous, &file)) {
+                session.start_gap();
+            }
+            previous = Some(file.clone());
             let flow = match Input::open(&file, options.progress) {
                 Ok(file) => read_file(file, &mut session)?,
                 // The last part may have been cut before it held anything.

@@ -1,14 +1,20 @@
 //! What is going on in the application while its log is read, and the events that come of it.
 
+mod end;
+
 use super::FILLS;
-use super::line::{BlockManagerAdded, Environment, Event, Properties, StageInfo, TaskEnd, TaskInfo, essence};
+use super::line::{
+    BlockManagerAdded, Environment, Event, Properties, ResourceProfileAdded, StageInfo, TaskEnd, TaskInfo,
+};
 use super::memory::{METRICS, Peaks, Sampled};
+use super::names::{LONGEST_TEXT, described, shortened};
 use super::numbers::push_metrics;
+use super::reason::essence;
 use crate::text_rows::Rows;
 use crate::{ReadOptions, Sink};
 use hashbrown::HashMap;
 use latscope_event::spark::{MEMORY_METRICS, SAMPLED_METRICS};
-use latscope_event::{Anomaly, Batch, Clock, Context, Field, MISSING_CODE, MISSING_I64, Unfinished, Wait};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, LossRange, MISSING_CODE, MISSING_I64};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -16,12 +22,23 @@ use std::ops::ControlFlow;
 const KNOWN: usize = 1 << 16;
 /// So many tasks may run at a time.
 const RUNNING: usize = 1 << 17;
-/// Texts of the user are cut here.
-const LONGEST_TEXT: usize = 200;
+/// Options of a JVM are kept so far.
+const LONGEST_OPTIONS: usize = 2000;
+/// Those that Spark adds to the options of every JVM by itself start with one of these.
+const OWN_OPTIONS: [&str; 7] = [
+    "--add-modules=jdk.incubator",
+    "--add-opens=java.",
+    "--enable-native-access=ALL-UNNAMED",
+    "-Dio.netty.tryReflectionSetAccessible=",
+    "-Djava.net.preferIPv6Addresses=",
+    "-Djdk.reflect.useDirectMethodHandle=",
+    "-XX:+IgnoreUnrecognizedVMOptions",
+];
 
 /// Settings that are kept start with one of these.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 13] = [
     "spark.driver.cores",
+    "spark.driver.extraJavaOptions",
     "spark.driver.memory",
     "spark.dynamicAllocation.",
     "spark.eventLog.logStageExecutorMetrics",
@@ -59,6 +76,7 @@ const NOTHING: About =
 struct Executor {
     host: u32,
     cores: i64,
+    tags: u32,
     start_ns: i64,
 }
 
@@ -69,6 +87,10 @@ struct Running {
     attempt: i64,
     executor: u32,
     host: u32,
+    /// When its executor was removed. Its end may come later, or never.
+    removed_ns: Option<i64>,
+    /// Whether parts of the log are missing in which it may have ended.
+    may_have_ended: bool,
 }
 
 /// An application in the middle of its log.
@@ -89,6 +111,8 @@ pub struct Session<'a, 'b> {
     /// The tasks that have ended: a bit for each, by their number divided by 64.
     ended: BTreeMap<i64, u64>,
     latest_ns: i64,
+    /// Until when the log was whole, where parts are missing after it.
+    gap_ns: Option<i64>,
     has_ended: bool,
     text: Vec<u8>,
 }
@@ -132,12 +156,6 @@ fn push_tag(tags: &mut Vec<u8>, key: &str, value: Option<&str>) {
     tags.extend_from_slice(cut.as_bytes());
 }
 
-/// The start of a text, as far as views show it.
-fn shortened(text: &str) -> &str {
-    let line = text.trim().lines().next().unwrap_or_default();
-    line.char_indices().nth(LONGEST_TEXT).map_or(line, |(at, _)| &line[..at])
-}
-
 impl<'a, 'b> Session<'a, 'b> {
     /// Before the first line.
     pub fn new(file: &str, options: &ReadOptions, sink: &'a mut Sink<'b>) -> Session<'a, 'b> {
@@ -161,6 +179,7 @@ impl<'a, 'b> Session<'a, 'b> {
             running: HashMap::new(),
             ended: BTreeMap::new(),
             latest_ns: 0,
+            gap_ns: None,
             has_ended: false,
             text: Vec::new(),
         }
@@ -190,6 +209,12 @@ impl<'a, 'b> Session<'a, 'b> {
         }
     }
 
+    /// Parts of the log are missing here.
+    pub fn start_gap(&mut self) {
+        self.gap_ns = Some(self.latest_ns).filter(|&ns| ns > 0);
+        self.running.values_mut().for_each(|running| running.may_have_ended = true);
+    }
+
     /// Takes the next event of the log; `Break` when nobody wants more rows.
     pub fn take(&mut self, event: Event) -> Result<ControlFlow<()>, &'static str> {
         let properties = &mut self.rows.context.properties;
@@ -199,7 +224,7 @@ impl<'a, 'b> Session<'a, 'b> {
             Event::StageSubmitted(stage) => self.stage_starts(&stage.info, stage.properties.as_ref())?,
             Event::StageCompleted(stage) => return self.stage(&stage.info),
             Event::JobStart(job) => {
-                let about = self.about(job.properties.as_ref(), Some(job.id), job.at_ms, false)?;
+                let about = self.about(job.properties.as_ref(), Some(job.id), job.at_ms, None)?;
                 for &stage in &job.stages {
                     // A stage that was computed before is listed again, though it does not run again.
                     self.job_of_stage.entry(stage).or_insert(job.id);
@@ -216,7 +241,7 @@ impl<'a, 'b> Session<'a, 'b> {
                 return self.other_row(Kind::Job, &about, job.at_ms.map(moment).transpose()?, error, |_| {});
             }
             Event::SqlStart(start) => {
-                let name = shortened(start.description.as_deref().unwrap_or_default());
+                let name = described(start.description.as_deref().unwrap_or_default());
                 let name = self.rows.batch.intern(Field::Name, name.as_bytes());
                 let about = About { name, sql: start.id, start_ns: Some(self.reach(start.at_ms)?), ..NOTHING };
                 self.executions.insert(start.id, about);
@@ -234,14 +259,19 @@ impl<'a, 'b> Session<'a, 'b> {
             Event::ExecutorAdded(added) => {
                 let id = self.rows.batch.intern(Field::Executor, added.id.as_bytes());
                 let host = self.rows.batch.intern(Field::Host, added.info.host.as_bytes());
-                let executor = Executor { host, cores: added.info.cores, start_ns: self.reach(added.at_ms)? };
+                let profile = profile_tag(added.info.profile);
+                let tags = profile.map_or(MISSING_CODE, |tag| self.rows.batch.intern(Field::Tags, tag.as_bytes()));
+                let executor = Executor { host, cores: added.info.cores, tags, start_ns: self.reach(added.at_ms)? };
                 self.executors.insert(id, executor);
                 bound(&mut self.executors);
             }
             Event::ExecutorRemoved(removed) => {
                 let id = self.rows.batch.intern(Field::Executor, removed.id.as_bytes());
                 let reason = shortened(removed.reason.as_deref().unwrap_or_default());
-                return self.executor(id, moment(removed.at_ms)?, reason);
+                let at_ns = moment(removed.at_ms)?;
+                let of_it = self.running.values_mut().filter(|running| running.executor == id);
+                of_it.for_each(|running| running.removed_ns = Some(at_ns));
+                return self.executor(id, at_ns, reason);
             }
             Event::ApplicationStart(start) => {
                 // Its tasks are numbered from 0.
@@ -270,6 +300,7 @@ impl<'a, 'b> Session<'a, 'b> {
                 properties.insert("spark.version".into(), shortened(&start.version).into());
             }
             Event::Environment(environment) => self.environment(environment),
+            Event::ResourceProfileAdded(profile) => self.profile(&profile),
             Event::BlockManagerAdded(added) => return self.pool(&added),
             Event::StageExecutorMetrics(metrics) => {
                 let executor = self.rows.batch.intern(Field::Executor, metrics.executor.as_bytes());
@@ -287,6 +318,13 @@ impl<'a, 'b> Session<'a, 'b> {
     /// A moment that the log has reached.
     fn reach(&mut self, ms: i64) -> Result<i64, &'static str> {
         let at_ns = moment(ms)?;
+        if let Some(start_ns) = self.gap_ns.take_if(|start_ns| at_ns > *start_ns) {
+            let range = LossRange { start_ns, end_ns: at_ns, cpu: None, records: 0 };
+            let ranges = &mut self.rows.context.loss_ranges;
+            if ranges.len() < Context::LOSS_RANGES_KEPT {
+                ranges.push(range);
+            }
+        }
         self.rows.context.cover(at_ns);
         self.latest_ns = self.latest_ns.max(at_ns);
         Ok(at_ns)
@@ -298,7 +336,7 @@ impl<'a, 'b> Session<'a, 'b> {
         said: Option<&Properties>,
         job: Option<i64>,
         at_ms: Option<i64>,
-        runs_python: bool,
+        stage: Option<&StageInfo>,
     ) -> Result<About, &'static str> {
         let start_ns = at_ms.map(|ms| self.reach(ms)).transpose()?;
         let mut about = About { start_ns, ..NOTHING };
@@ -306,11 +344,14 @@ impl<'a, 'b> Session<'a, 'b> {
             about.job = self.rows.batch.intern(Field::Job, job.to_string().as_bytes());
         }
         self.text.clear();
-        push_tag(&mut self.text, "python", runs_python.then_some("true"));
+        push_tag(&mut self.text, "python", stage.is_some_and(StageInfo::runs_python).then_some("true"));
+        if let Some(tag) = stage.and_then(|stage| profile_tag(stage.profile)) {
+            push_tag(&mut self.text, "profile", tag.strip_prefix("profile="));
+        }
         if let Some(said) = said {
             about.sql = said.sql.as_deref().and_then(|id| id.parse().ok()).unwrap_or(MISSING_I64);
             push_tag(&mut self.text, "group", said.group.as_deref());
-            push_tag(&mut self.text, "description", said.description.as_deref());
+            push_tag(&mut self.text, "description", said.description.as_deref().map(described).as_deref());
         }
         if !self.text.is_empty() {
             about.tags = self.rows.batch.intern(Field::Tags, &self.text);
@@ -330,7 +371,7 @@ impl<'a, 'b> Session<'a, 'b> {
 
     fn stage_starts(&mut self, info: &StageInfo, said: Option<&Properties>) -> Result<(), &'static str> {
         let job = self.job_of_stage.get(&info.id).copied();
-        let mut about = self.about(said, job, info.submission_ms, info.runs_python())?;
+        let mut about = self.about(said, job, info.submission_ms, Some(info))?;
         about.name = self.rows.batch.intern(Field::Name, shortened(&info.name).as_bytes());
         self.stages.insert((info.id, info.attempt), about);
         self.open_stages.insert((info.id, info.attempt), ());
@@ -432,7 +473,25 @@ impl<'a, 'b> Session<'a, 'b> {
         for (name, value) in environment.settings {
             let is_kept = SETTINGS.iter().any(|start| name.starts_with(start)) && name != "spark.executor.id";
             if is_kept && properties.len() < MOST_SETTINGS {
-                properties.insert(shortened(&name).into(), shortened(&value).into());
+                let value = match name.ends_with(".extraJavaOptions") {
+                    true => own_options(&value),
+                    false => shortened(&value).into(),
+                };
+                properties.insert(shortened(&name).into(), value);
+            }
+        }
+    }
+
+    /// Keeps what executors and tasks of a profile have. That of the settings has what these say.
+    fn profile(&mut self, profile: &ResourceProfileAdded) {
+        let properties = &mut self.rows.context.properties;
+        let requests =
+            [("cpus", &profile.task, ""), ("cores", &profile.executor, ""), ("memory", &profile.executor, "m")];
+        for (name, requests, unit) in requests {
+            let amount = requests.get(name).filter(|_| profile.id > 0 && properties.len() < MOST_SETTINGS);
+            if let Some(amount) = amount {
+                let key = format!("{}{}.{name}", Context::SPARK_PROFILE, profile.id);
+                properties.insert(key, format!("{}{unit}", amount.amount.ceil()));
             }
         }
     }
@@ -440,7 +499,7 @@ impl<'a, 'b> Session<'a, 'b> {
     fn executor(&mut self, id: u32, end_ns: i64, reason: &str) -> Result<ControlFlow<()>, &'static str> {
         let Some(executor) = self.executors.remove(&id) else { return Ok(ControlFlow::Continue(())) };
         let name = self.rows.batch.intern(Field::Name, reason.as_bytes());
-        let about = About { start_ns: Some(executor.start_ns), name, ..NOTHING };
+        let about = About { start_ns: Some(executor.start_ns), name, tags: executor.tags, ..NOTHING };
         self.other_row(Kind::Executor, &about, Some(end_ns), None, |batch| {
             batch.push_code(Field::Executor, id);
             batch.push_code(Field::Host, executor.host);
@@ -463,9 +522,21 @@ impl<'a, 'b> Session<'a, 'b> {
         if !self.has_all {
             return Ok(ControlFlow::Continue(()));
         }
+        Ok(self.row(kind, about, (start_ns, end_ns), error, more))
+    }
+
+    /// A row from start to end, whatever is asked for.
+    fn row(
+        &mut self,
+        kind: Kind,
+        about: &About,
+        (start_ns, end_ns): (i64, i64),
+        error: Option<&[u8]>,
+        more: impl FnOnce(&mut Batch),
+    ) -> ControlFlow<()> {
         let Ok(latency_ns) = u64::try_from(end_ns - start_ns) else {
             self.rows.context.tally.add(Anomaly::NegativeLatency, 1);
-            return Ok(ControlFlow::Continue(()));
+            return ControlFlow::Continue(());
         };
         let batch = &mut self.rows.batch;
         batch.push_i64(Field::Time, start_ns);
@@ -475,7 +546,7 @@ impl<'a, 'b> Session<'a, 'b> {
         push_about(batch, about);
         batch.push_text(Field::Error, error);
         more(batch);
-        Ok(self.rows.end_row())
+        self.rows.end_row()
     }
 
     fn task_starts(&mut self, stage: (i64, i64), info: &TaskInfo) -> Result<(), &'static str> {
@@ -486,7 +557,9 @@ impl<'a, 'b> Session<'a, 'b> {
         }
         let executor = self.rows.batch.intern(Field::Executor, info.executor.as_bytes());
         let host = self.rows.batch.intern(Field::Host, info.host.as_bytes());
-        let running = Running { start_ns, stage, index: info.index, attempt: info.attempt, executor, host };
+        let (index, attempt) = (info.index, info.attempt);
+        let (removed_ns, may_have_ended) = (None, false);
+        let running = Running { start_ns, stage, index, attempt, executor, host, removed_ns, may_have_ended };
         self.running.insert(info.id, running);
         Ok(())
     }
@@ -512,7 +585,7 @@ impl<'a, 'b> Session<'a, 'b> {
             self.rows.context.tally.add(Anomaly::RepeatedTasks, 1);
             return Ok(ControlFlow::Continue(()));
         }
-        let (start_ns, end_ns) = (self.reach(info.launch_ms)?, self.reach(info.finish_ms)?);
+        let (end_ns, start_ns) = (self.reach(info.finish_ms)?, self.reach(info.launch_ms)?);
         let Ok(latency_ns) = u64::try_from(end_ns - start_ns) else {
             self.rows.context.tally.add(Anomaly::NegativeLatency, 1);
             return Ok(ControlFlow::Continue(()));
@@ -549,74 +622,20 @@ impl<'a, 'b> Session<'a, 'b> {
         }
         Ok(self.rows.end_row())
     }
+}
 
-    /// At the end of the log: what it says about itself, and how many events there were.
-    pub fn finish(mut self) -> (Context, u64) {
-        let left: Vec<u32> = self.executors.keys().copied().collect();
-        for id in left {
-            let _ = self.executor(id, self.latest_ns, "");
-        }
-        let _ = self.memory(None, Some(self.latest_ns));
-        let count = self.rows.count;
-        // The listener may have dropped events; else a task that runs on is one of a log that was read too early.
-        let wait = if self.has_ended { Wait::Lossy } else { Wait::Counts };
-        let mut running: Vec<(i64, Running)> = self.running.drain().collect();
-        running.sort_by_key(|(task, running)| (running.start_ns, *task));
-        running.truncate(Context::UNFINISHED_KEPT);
-        let tasks = running.len() as u64;
-        if !self.has_ended {
-            self.rows.context.properties.insert(Context::SPARK_END.into(), "missing".into());
-        }
-        let mut row = Batch::new(self.rows.batch.fields());
-        row.follow(&self.rows.batch);
-        let kinds = self.kinds;
-        let (latest_ns, app) = (self.latest_ns, self.app);
-        let unfinished = &mut self.rows.context.unfinished;
-        let mut push = |what: String, kind: Kind, about: &About, start_ns: i64, more: &dyn Fn(&mut Batch)| {
-            row.clear();
-            row.push_i64(Field::Time, start_ns);
-            row.push_u64(Field::Latency, u64::try_from(latest_ns - start_ns).unwrap_or(0));
-            row.push_code(Field::Kind, kinds[kind as usize]);
-            row.push_code(Field::App, app);
-            push_about(&mut row, about);
-            more(&mut row);
-            row.end_row();
-            unfinished.push(Unfinished::from_row(what, wait, &row, 0));
-        };
-        for (task, running) in running {
-            let about = self.stages.get(&running.stage).copied().unwrap_or(NOTHING);
-            let what = format!("task {task} of stage {}", running.stage.0);
-            push(what, Kind::Task, &about, running.start_ns, &|row| {
-                row.push_i64(Field::Stage, running.stage.0);
-                row.push_i64(Field::StageAttempt, running.stage.1);
-                row.push_i64(Field::Task, task);
-                row.push_i64(Field::TaskIndex, running.index);
-                row.push_i64(Field::Attempt, running.attempt);
-                row.push_code(Field::Executor, running.executor);
-                row.push_code(Field::Host, running.host);
-            });
-        }
-        if self.has_all {
-            let stages = self.open_stages.keys().filter_map(|id| Some((id, self.stages.get(id)?)));
-            let stages = stages.map(|(id, about)| (format!("stage {}", id.0), Kind::Stage, about, Some(id)));
-            let jobs = self.jobs.iter().map(|(id, about)| (format!("job {id}"), Kind::Job, about, None));
-            let sql = self.executions.iter().map(|(id, about)| (format!("SQL execution {id}"), Kind::Sql, about, None));
-            for (what, kind, about, stage) in stages.chain(jobs).chain(sql).take(Context::UNFINISHED_KEPT) {
-                let Some(start_ns) = about.start_ns else { continue };
-                push(what, kind, about, start_ns, &|row| {
-                    if let Some(&(stage, attempt)) = stage {
-                        row.push_i64(Field::Stage, stage);
-                        row.push_i64(Field::StageAttempt, attempt);
-                    }
-                });
-            }
-        }
-        self.rows.context.tally.add(Anomaly::Unfinished, tasks);
-        self.rows.context.sort_unfinished();
-        // A task says more than the job that it is of, which is always older.
-        self.rows.context.unfinished.sort_by_key(|one| !one.what.starts_with("task "));
-        (self.rows.finish(), count)
-    }
+/// The tag of a resource profile; that of the settings has none.
+fn profile_tag(profile: i64) -> Option<String> {
+    (profile > 0).then(|| format!("profile={profile}"))
+}
+
+/// The options of a JVM without those that Spark adds by itself.
+fn own_options(options: &str) -> String {
+    let own = options.split_whitespace().filter(|option| !OWN_OPTIONS.iter().any(|start| option.starts_with(start)));
+    let mut text = own.collect::<Vec<_>>().join(" ");
+    let end = text.char_indices().nth(LONGEST_OPTIONS).map(|(at, _)| at);
+    end.into_iter().for_each(|end| text.truncate(end));
+    text
 }
 
 fn push_about(batch: &mut Batch, about: &About) {

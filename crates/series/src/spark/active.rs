@@ -1,9 +1,9 @@
 //! How many tasks ran on how many cores, and what the ends of stages cost.
 
-use super::tasks::{SparkStage, SparkTasks};
+use super::tasks::{SparkStage, SparkTasks, Task};
 use std::collections::BTreeMap;
 
-/// A moment from which so many tasks ran on so many cores.
+/// A moment from which so many attempts at tasks ran on so many cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveTasks {
     /// From when on.
@@ -12,12 +12,14 @@ pub struct ActiveTasks {
     pub tasks: u64,
     /// Cores of all executors.
     pub cores: u64,
+    /// Cores that these tasks held.
+    pub held: u64,
 }
 
 impl ActiveTasks {
     /// Cores without a task.
     pub fn idle(self) -> u64 {
-        self.cores.saturating_sub(self.tasks)
+        self.cores.saturating_sub(self.held)
     }
 }
 
@@ -59,28 +61,30 @@ impl Load {
 }
 
 impl SparkTasks {
-    /// How many tasks ran on how many cores, exactly: a step at each moment at which either changes. There may be more tasks than
-    /// cores, as the driver frees a core before it notes the finish.
+    /// How many attempts at tasks ran on how many cores, exactly: a step at each moment at which either changes. Retries and copies count
+    /// while they run. There may be more tasks than cores, as the driver frees a core before it notes the finish.
     pub fn active(&self) -> Vec<ActiveTasks> {
-        let mut changes = BTreeMap::<i64, (i64, i64)>::new();
-        for task in self.tasks() {
-            changes.entry(task.start_ns).or_default().0 += 1;
-            changes.entry(task.end_ns).or_default().0 -= 1;
+        let mut changes = BTreeMap::<i64, [i64; 3]>::new();
+        let mut span = |(start_ns, end_ns): (i64, i64), by: [i64; 3]| {
+            changes.entry(start_ns).or_default().iter_mut().zip(by).for_each(|(sum, by)| *sum += by);
+            changes.entry(end_ns).or_default().iter_mut().zip(by).for_each(|(sum, by)| *sum -= by);
+        };
+        for stage in self.stages.values() {
+            stage.tasks.iter().for_each(|task| span((task.start_ns, task.end_ns), [1, 0, stage.cpus as i64]));
         }
-        for executor in &self.executors {
-            changes.entry(executor.span_ns.0).or_default().1 += executor.cores as i64;
-            changes.entry(executor.span_ns.1).or_default().1 -= executor.cores as i64;
-        }
-        let (mut tasks, mut cores) = (0, 0);
-        let step = |(start_ns, (more_tasks, more_cores)): (i64, (i64, i64))| {
-            (tasks, cores) = (tasks + more_tasks, cores + more_cores);
-            ActiveTasks { start_ns, tasks: tasks.max(0) as u64, cores: cores.max(0) as u64 }
+        self.executors.iter().for_each(|executor| span(executor.span_ns, [0, executor.cores as i64, 0]));
+        let mut sums = [0; 3];
+        let step = |(start_ns, more): (i64, [i64; 3])| {
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+            let [tasks, cores, held] = sums.map(|sum: i64| sum.max(0).unsigned_abs());
+            ActiveTasks { start_ns, tasks, cores, held }
         };
         changes.into_iter().map(step).collect()
     }
 
-    /// Of each stage: when 9 of 10 of its tasks had ended, and how long cores had no task from then to its end, in core-nanoseconds.
-    pub fn tails(&self, active: &[ActiveTasks]) -> BTreeMap<(i64, i64), (i64, u128)> {
+    /// The end of each stage: from when 9 of 10 of its tasks, not of attempts at them, had succeeded. Where a stage ends and others run, idle
+    /// cores are those of all.
+    pub fn tails(&self, active: &[ActiveTasks]) -> BTreeMap<(i64, i64), Tail> {
         // What was idle up to each step.
         let (mut idle, mut sum) = (Vec::with_capacity(active.len()), 0u128);
         for (at, step) in active.iter().enumerate() {
@@ -93,12 +97,43 @@ impl SparkTasks {
             idle[at] + u128::from(active[at].idle()) * u128::from(ns.abs_diff(active[at].start_ns))
         };
         let tail = |stage: &SparkStage| {
-            let mut ends: Vec<i64> = stage.tasks.iter().map(|task| task.end_ns).collect();
+            let mut ends: Vec<i64> = stage.attempts().iter().filter_map(|attempts| done_ns(attempts)).collect();
             ends.sort_unstable();
-            let from_ns = *ends.get((9 * ends.len()).div_ceil(10).checked_sub(1)?)?;
-            let end_ns = stage.span_ns.map_or(0, |span| span.1).max(*ends.last()?);
-            Some((from_ns, idle_until(end_ns).saturating_sub(idle_until(from_ns))))
+            let start_ns = *ends.get((9 * ends.len()).div_ceil(10).checked_sub(1)?)?;
+            // Copies may run on when the stage is complete.
+            let last_ns = *ends.last()?;
+            let end_ns = stage.span_ns.map_or(last_ns, |span| span.1).max(start_ns);
+            let core_ns = idle_until(end_ns).saturating_sub(idle_until(start_ns));
+            Some(Tail { span_ns: (start_ns, end_ns), core_ns })
         };
         self.stages.iter().filter_map(|(&id, stage)| Some((id, tail(stage)?))).collect()
     }
+}
+
+/// The end of a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tail {
+    /// From when to when, nanoseconds.
+    pub span_ns: (i64, i64),
+    /// How long cores had no task meanwhile, core-nanoseconds.
+    pub core_ns: u128,
+}
+
+/// How long cores had no task while any stage was in its tail, core-nanoseconds: what tails share counts once.
+pub(super) fn idle_in_tails(tails: &BTreeMap<(i64, i64), Tail>, active: &[ActiveTasks]) -> u128 {
+    let mut spans: Vec<(i64, i64)> = tails.values().map(|tail| tail.span_ns).collect();
+    spans.sort_unstable();
+    let (mut sum, mut until_ns) = (0, i64::MIN);
+    for (start_ns, end_ns) in spans {
+        sum += Load::between(active, (start_ns.max(until_ns), end_ns)).idle_ns;
+        until_ns = until_ns.max(end_ns);
+    }
+    sum
+}
+
+/// When a task was done: its first attempt that succeeded, or else its last one.
+fn done_ns(attempts: &[&Task]) -> Option<i64> {
+    let ends =
+        |succeeded: bool| attempts.iter().filter(move |task| task.has_failed != succeeded).map(|task| task.end_ns);
+    ends(true).min().or_else(|| ends(false).max())
 }

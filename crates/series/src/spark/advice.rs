@@ -102,7 +102,9 @@ impl Measured {
             failed: total.failed,
             gc: total.get(Field::GcTime) as f64 / total.get(Field::RunTime).max(1) as f64,
             wall_ns: tasks.extent_ns().map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns)),
-            out_of_heap: failures(&["OutOfMemory"]) + lost(super::SparkExecutor::ran_out_of_heap) + of_local,
+            out_of_heap: failures(&["OutOfMemory", "GcOverheadLimit"])
+                + lost(super::SparkExecutor::ran_out_of_heap)
+                + of_local,
             killed: failures(&["PythonWorkerLost"]) + lost(super::SparkExecutor::was_killed_for_memory),
             out_of_python: failures(&["PythonOutOfMemory"]),
             out_of_driver,

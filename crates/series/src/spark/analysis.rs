@@ -1,10 +1,10 @@
 //! Everything that is known of an application, once for all views.
 
-use super::active::{ActiveTasks, Load};
+use super::active::{ActiveTasks, Load, Tail};
 use super::advice::{Advice, sizing};
 use super::causes::Straggler;
 use super::idle::Idle;
-use super::memory::{Pool, Settings};
+use super::memory::Pool;
 use super::tasks::{SparkStage, SparkTasks};
 use super::verdict::{Finding, Observed};
 use super::what_if::Simulated;
@@ -22,8 +22,8 @@ pub struct Analysis<'a> {
     pub active: Vec<ActiveTasks>,
     /// What these add up to.
     pub load: Load,
-    /// The end of each stage: when it starts, and what idle cores cost in it, core-nanoseconds.
-    pub tails: BTreeMap<(i64, i64), (i64, u128)>,
+    /// The end of each stage, and what idle cores cost in it.
+    pub tails: BTreeMap<(i64, i64), Tail>,
     /// Slow tasks.
     pub stragglers: Vec<Straggler>,
     /// Why cores had no task.
@@ -45,12 +45,11 @@ impl<'a> Analysis<'a> {
         let idle = tasks.idle(&stragglers);
         let (pool, advice) = sizing(tasks, properties);
         let hides_python = properties.get(Context::SPARK_SOURCE).is_some_and(|source| source == "REST");
-        let cpus = Settings(properties).get("spark.task.cpus").and_then(|cpus| cpus.parse().ok()).unwrap_or(1);
         Analysis {
             load: Load::between(&active, (i64::MIN, i64::MAX)),
             tails: tasks.tails(&active),
             observed: Observed { hides_python, ..tasks.observed(&active, &idle) },
-            simulated: tasks.what_if(&FACTORS, cpus),
+            simulated: tasks.what_if(&FACTORS),
             tasks,
             active,
             stragglers,

@@ -35,6 +35,11 @@ impl Applications {
         self.application(log, batch, row).tasks.add_running(batch, row);
     }
 
+    /// Adds a job or execution of which the log lacks the end.
+    pub fn add_open(&mut self, log: usize, batch: &Batch, row: usize) {
+        self.application(log, batch, row).tasks.add_open(batch, row);
+    }
+
     fn application(&mut self, log: usize, batch: &Batch, row: usize) -> &mut Application {
         self.of.entry((log, batch.text(Field::App, row).unwrap_or_default().into())).or_default()
     }

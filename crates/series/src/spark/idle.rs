@@ -1,7 +1,7 @@
 //! Why cores had no task.
 
 use super::causes::Straggler;
-use super::tasks::SparkTasks;
+use super::tasks::{SparkTasks, Task};
 use std::collections::BTreeMap;
 
 /// Why cores had no task, or tasks no cores.
@@ -24,11 +24,13 @@ pub enum IdleCause {
     FewTasks,
     /// The last tasks of a stage ran, none of them a straggler.
     StageEnd,
+    /// Parts of the log are missing: nobody knows what ran.
+    Missing,
 }
 
 impl IdleCause {
     /// All of them.
-    pub const ALL: [IdleCause; 8] = [
+    pub const ALL: [IdleCause; 9] = [
         IdleCause::Driver,
         IdleCause::StageBoundary,
         IdleCause::Allocation,
@@ -37,6 +39,7 @@ impl IdleCause {
         IdleCause::Straggler,
         IdleCause::FewTasks,
         IdleCause::StageEnd,
+        IdleCause::Missing,
     ];
 
     /// The word for it.
@@ -50,6 +53,7 @@ impl IdleCause {
             IdleCause::Straggler => "straggler",
             IdleCause::FewTasks => "few tasks",
             IdleCause::StageEnd => "stage end",
+            IdleCause::Missing => "events missing",
         }
     }
 }
@@ -87,16 +91,21 @@ impl Idle {
     }
 }
 
-/// What is going on at a moment, as counts.
+/// What is going on at a moment. Tasks count as many cores as they hold, or would.
 #[derive(Clone, Copy)]
 enum Count {
     Cores,
     Jobs,
+    /// Attempts that run.
     Tasks,
-    /// Original tasks of stages that run and have not been launched.
+    /// Tasks of which no attempt runs and none succeeded: those not launched, and those that wait for their retry.
     Pending,
-    /// Original tasks of stages that run.
+    /// Tasks that were never launched.
+    New,
+    /// Tasks of stages that run.
     OfStages,
+    /// Whether parts of the log are missing.
+    Missing,
 }
 
 impl SparkTasks {
@@ -108,14 +117,19 @@ impl SparkTasks {
         };
         self.executors.iter().for_each(|executor| span(executor.span_ns, Count::Cores, executor.cores as i64));
         self.job_spans().into_iter().for_each(|job| span(job, Count::Jobs, 1));
-        self.tasks().for_each(|task| span((task.start_ns, task.end_ns), Count::Tasks, 1));
+        self.missing_ns.iter().for_each(|&missing| span(missing, Count::Missing, 1));
         let mut running: Vec<(i64, bool, (i64, i64))> = Vec::new();
         for (&id, stage) in &self.stages {
             let Some(extent) = stage.extent_ns() else { continue };
+            let cpus = stage.cpus as i64;
             running.extend([(extent.0, true, id), (extent.1, false, id)]);
-            let originals = stage.tasks.iter().filter(|task| task.is_original);
-            span(extent, Count::OfStages, originals.clone().count() as i64);
-            originals.for_each(|task| span((extent.0, task.start_ns), Count::Pending, 1));
+            stage.tasks.iter().for_each(|task| span((task.start_ns, task.end_ns), Count::Tasks, cpus));
+            let attempts = stage.attempts();
+            span(extent, Count::OfStages, cpus * attempts.len() as i64);
+            for attempts in attempts {
+                span((extent.0, attempts[0].start_ns), Count::New, cpus);
+                waits(extent.0, &attempts).into_iter().for_each(|wait| span(wait, Count::Pending, cpus));
+            }
         }
         let mut slow: Vec<(i64, bool, bool, (i64, i64))> = Vec::new();
         for straggler in stragglers {
@@ -130,6 +144,22 @@ impl SparkTasks {
     }
 }
 
+/// When a task waited to be launched, from the start of its stage on: until its first attempt, and between attempts that did not succeed.
+/// What Spark launches after a success replaces lost results, or is a copy that nobody waits for.
+fn waits(start_ns: i64, attempts: &[&Task]) -> Vec<(i64, i64)> {
+    let (mut waits, mut since_ns) = (Vec::new(), start_ns);
+    for task in attempts {
+        if since_ns < task.start_ns {
+            waits.push((since_ns, task.start_ns));
+        }
+        since_ns = since_ns.max(task.end_ns);
+        if !task.has_failed {
+            break;
+        }
+    }
+    waits
+}
+
 fn walk(
     changes: &[(i64, Count, i64)],
     running: &[(i64, bool, (i64, i64))],
@@ -137,7 +167,7 @@ fn walk(
 ) -> Idle {
     let mut idle = Idle::default();
     let mut most = 0;
-    let (mut sum, mut counts) = (0, [0i64; 5]);
+    let (mut sum, mut counts) = (0, [0i64; 7]);
     for change in changes.iter().filter(|change| matches!(change.1, Count::Cores)) {
         sum += change.2;
         most = most.max(sum);
@@ -169,10 +199,12 @@ fn walk(
             next_slow += 1;
         }
         let Some(next) = changes.get(at) else { break };
-        let [cores, jobs, tasks, pending, of_stages] = counts;
+        let [cores, jobs, tasks, pending, new, of_stages, missing] = counts;
         let without = (cores - tasks).max(0);
         let first = |map: &BTreeMap<(i64, i64), u64>| map.keys().next().copied();
         let (cause, cost, stage) = match () {
+            () if missing > 0 && without > 0 => (IdleCause::Missing, without, None),
+            () if missing > 0 => continue,
             () if without == 0 && pending > 0 && cores < most && jobs > 0 => {
                 (IdleCause::Allocation, (most - cores).min(pending), first(&stages))
             }
@@ -183,7 +215,7 @@ fn walk(
                 (IdleCause::Scheduling, without, first(&stages))
             }
             () if tasks == 0 && (pending == 0 || stages.is_empty()) => (IdleCause::StageBoundary, without, None),
-            () if tasks == 0 && pending == of_stages => (IdleCause::StageBoundary, without, first(&stages)),
+            () if tasks == 0 && new == of_stages => (IdleCause::StageBoundary, without, first(&stages)),
             () if pending > 0 => (IdleCause::Scheduling, without, first(&stages)),
             () if !stragglers[1].is_empty() => (IdleCause::Skew, without, first(&stragglers[1])),
             () if !stragglers[0].is_empty() => (IdleCause::Straggler, without, first(&stragglers[0])),

@@ -1,6 +1,6 @@
 //! Limits on an application, for `--fail-if`.
 
-use super::active::Load;
+use super::active::{Load, idle_in_tails};
 use super::tasks::SparkTasks;
 use latscope_event::{Field, format_count, format_duration, format_size, parse_duration, parse_size};
 
@@ -66,7 +66,7 @@ impl SparkMeasures {
     pub fn new(tasks: &SparkTasks) -> SparkMeasures {
         let (total, active, stragglers) = (tasks.total(), tasks.active(), tasks.stragglers());
         let load = Load::between(&active, (i64::MIN, i64::MAX));
-        let tails: u128 = tasks.tails(&active).values().map(|tail| tail.1).sum();
+        let tails = idle_in_tails(&tasks.tails(&active), &active);
         let of_run = |part: Field| total.get(part) as f64 / total.get(Field::RunTime).max(1) as f64;
         let of_tasks = |part: Field| total.get(part) as f64 / total.task_ns.max(1) as f64;
         let of_cores = |ns: f64| if load.core_ns > 0 { ns / load.core_ns as f64 } else { f64::NAN };
@@ -81,7 +81,7 @@ impl SparkMeasures {
             "deserialize" => of_tasks(Field::Deserialize),
             "idle" => of_cores(load.idle_ns as f64),
             "tail" => of_cores(tails as f64),
-            "utilisation" => of_cores(total.get(Field::RunTime) as f64),
+            "utilisation" => of_cores(tasks.held_run_ns() as f64),
             "failed" => total.failed as f64 + count(tasks.failed_in_driver().len()),
             "lost" => count(tasks.executors.iter().filter(|executor| executor.is_lost()).count()),
             "stragglers" => count(stragglers.len()),

@@ -15,7 +15,7 @@ mod usage;
 mod verdict;
 mod what_if;
 
-pub use active::{ActiveTasks, Load};
+pub use active::{ActiveTasks, Load, Tail};
 pub use advice::Advice;
 pub use analysis::Analysis;
 pub use applications::Applications;

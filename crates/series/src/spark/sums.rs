@@ -54,8 +54,10 @@ pub(super) const COUNTED_FIELDS: FieldSet = FieldSet::EMPTY.with(&COUNTED);
 pub struct TaskSums {
     /// Tasks that ended, however they did.
     pub tasks: u64,
-    /// Those that failed or were killed.
+    /// Those that failed.
     pub failed: u64,
+    /// Those that were killed, such as copies of a task of which another succeeded: no failures.
+    pub killed: u64,
     /// Their time from launch to finish, nanoseconds.
     pub task_ns: u64,
     /// That of tasks without metrics, whose executor was lost.
@@ -87,7 +89,11 @@ impl TaskSums {
 
     pub(super) fn add(&mut self, batch: &Batch, row: usize) {
         self.tasks += 1;
-        self.failed += u64::from(batch.text(Field::Error, row).is_some());
+        match batch.text(Field::Error, row) {
+            Some(error) if was_killed(error) => self.killed += 1,
+            Some(_) => self.failed += 1,
+            None => {}
+        }
         self.task_ns = self.task_ns.saturating_add(batch.latency()[row]);
         if value(batch, Field::RunTime, row).is_none() {
             self.unknown_ns = self.unknown_ns.saturating_add(batch.latency()[row]);
@@ -102,12 +108,18 @@ impl TaskSums {
     pub fn merge(&mut self, other: &TaskSums) {
         self.tasks += other.tasks;
         self.failed += other.failed;
+        self.killed += other.killed;
         self.task_ns = self.task_ns.saturating_add(other.task_ns);
         self.unknown_ns = self.unknown_ns.saturating_add(other.unknown_ns);
         for ((sum, more), field) in self.sums.iter_mut().zip(other.sums).zip(COUNTED) {
             *sum = if field == Field::PeakMemory { more.max(*sum) } else { sum.saturating_add(more) };
         }
     }
+}
+
+/// Whether an attempt ended as Spark wanted no more of it: a copy that lost, or a task of a stage that was cancelled.
+pub(super) fn was_killed(error: &str) -> bool {
+    matches!(error, "TaskKilled" | "TaskCommitDenied")
 }
 
 /// The number of a row; none where it is missing.

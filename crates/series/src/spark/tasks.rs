@@ -1,10 +1,10 @@
 //! The application as its log gives it: stages with their tasks, jobs, SQL executions, executors, and peaks of memory.
 
-use super::memory::Peaks;
-use super::sums::{COUNTED_FIELDS, TIME_PARTS, TaskSums, value};
+use super::memory::{Peaks, Settings};
+use super::sums::{COUNTED_FIELDS, TIME_PARTS, TaskSums, value, was_killed};
 use super::usage::Usages;
 use latscope_event::spark::MEMORY_METRICS;
-use latscope_event::{Batch, Field, FieldSet, MISSING_I64};
+use latscope_event::{Batch, Context, Field, FieldSet, MISSING_I64};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How near data are, the nearest first.
@@ -16,13 +16,13 @@ const MOST_CORES: u64 = 1 << 20;
 /// A task that ended.
 pub(super) struct Task {
     pub id: i64,
+    /// Which task of its stage it is an attempt at: originals, retries and copies have the same.
+    pub index: i64,
     pub start_ns: i64,
     pub end_ns: i64,
     pub executor: u32,
     /// A place in [`LOCALITIES`].
     pub locality: u8,
-    /// Whether it is the original, not a copy or a second attempt.
-    pub is_original: bool,
     /// Whether the log has its metrics.
     pub is_known: bool,
     /// Whether it failed, was killed, or has not ended.
@@ -65,6 +65,10 @@ pub struct SparkStage {
     pub sql: Option<i64>,
     /// Submission and completion; none of one that has not completed.
     pub span_ns: Option<(i64, i64)>,
+    /// Its resource profile; 0 is that of the settings.
+    pub profile: i64,
+    /// How many cores each of its tasks holds.
+    pub cpus: u64,
     /// Whether workers in Python run a part of it.
     pub runs_python: bool,
     /// Whether it failed.
@@ -77,7 +81,7 @@ pub struct SparkStage {
     pub sums: TaskSums,
     /// How many tasks ran when the log ended.
     pub running: u64,
-    /// Why tasks failed, and how many did.
+    /// Why tasks failed, and how many did; those that were killed are none of them.
     pub errors: BTreeMap<String, u64>,
     pub(super) tasks: Vec<Task>,
 }
@@ -90,6 +94,18 @@ impl SparkStage {
         let ends = [self.span_ns, first.zip(last)];
         let ends = || ends.iter().flatten();
         Some((ends().map(|span| span.0).min()?, ends().map(|span| span.1).max()?))
+    }
+
+    /// Run time of its tasks by the cores that they held, core-nanoseconds.
+    pub(super) fn held_run_ns(&self) -> u128 {
+        u128::from(self.sums.get(Field::RunTime)) * u128::from(self.cpus)
+    }
+
+    /// Its tasks, each with its attempts in the order of their launch.
+    pub(super) fn attempts(&self) -> Vec<Vec<&Task>> {
+        let mut sorted: Vec<&Task> = self.tasks.iter().collect();
+        sorted.sort_by_key(|task| (task.index, task.start_ns, task.id));
+        sorted.chunk_by(|one, other| one.index == other.index).map(<[&Task]>::to_vec).collect()
     }
 
     /// How long it took from submission to completion, nanoseconds.
@@ -113,6 +129,8 @@ pub struct SparkGroup {
     pub reason: String,
     /// Whether it ran when the log ended; its span ends then.
     pub is_running: bool,
+    /// Whether the log of an application that has ended lacks its end; its span is then that of its stages.
+    pub is_open: bool,
     /// What its tasks add up to.
     pub sums: TaskSums,
     /// Its stages.
@@ -122,7 +140,7 @@ pub struct SparkGroup {
 impl SparkGroup {
     /// Whether it failed without a task that did, and without anybody who cancelled it: in the driver.
     pub fn failed_in_driver(&self) -> bool {
-        self.has_failed && self.sums.failed == 0 && !self.reason.contains("cancelled")
+        self.has_failed && self.sums.failed + self.sums.killed == 0 && !self.reason.contains("cancelled")
     }
 
     /// Whether the driver had no more memory for it.
@@ -139,8 +157,10 @@ pub struct SparkExecutor {
     pub id: String,
     /// Its host.
     pub host: String,
-    /// How many tasks it can run at a time.
+    /// Its cores, of which a task holds one or more.
     pub cores: u64,
+    /// Its resource profile; 0 is that of the settings.
+    pub profile: i64,
     /// When it was added, and when it was removed or the log ended.
     pub span_ns: (i64, i64),
     /// Why it was removed; empty where it lived to the end.
@@ -168,6 +188,16 @@ impl SparkExecutor {
     }
 }
 
+/// What the log has of an end.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Written,
+    /// Nothing, as the log ended before it.
+    Running,
+    /// Nothing, though the application has ended.
+    Missing,
+}
+
 /// An application in the making.
 #[derive(Default)]
 pub struct SparkTasks {
@@ -177,6 +207,8 @@ pub struct SparkTasks {
     pub executors: Vec<SparkExecutor>,
     /// What their control groups counted, where these were sampled.
     pub usage: Usages,
+    /// Of which times parts of the log are missing, nanoseconds.
+    pub missing_ns: Vec<(i64, i64)>,
     jobs: BTreeMap<i64, SparkGroup>,
     executions: BTreeMap<i64, SparkGroup>,
     peaks: BTreeMap<(u32, Option<(i64, i64)>), Peaks>,
@@ -189,38 +221,49 @@ impl SparkTasks {
     pub fn fields() -> FieldSet {
         let others = [Field::Kind, Field::Name, Field::Job, Field::Sql, Field::Stage, Field::StageAttempt, Field::Task];
         let more = [Field::Executor, Field::Host, Field::Cores, Field::Size, Field::Error, Field::Result, Field::Tags];
-        let of_task = [Field::App, Field::Attempt, Field::Locality];
+        let of_task = [Field::App, Field::TaskIndex, Field::Locality];
         COUNTED_FIELDS.union(FieldSet::ALWAYS).with(&others).with(&more).with(&of_task).with(&TIME_PARTS)
     }
 
     /// Adds a task, stage, job or execution that ran when the log ended, for as long as it did so.
     pub fn add_running(&mut self, batch: &Batch, row: usize) {
-        self.add_row(batch, row, true);
+        self.add_row(batch, row, End::Running);
+    }
+
+    /// Adds a job or execution of which the log lacks the end, though it has that of the application.
+    pub fn add_open(&mut self, batch: &Batch, row: usize) {
+        self.add_row(batch, row, End::Missing);
     }
 
     /// Adds a row: a task, a stage, a job, an execution, an executor, or a peak of memory.
     pub fn add(&mut self, batch: &Batch, row: usize) {
-        self.add_row(batch, row, false);
+        self.add_row(batch, row, End::Written);
     }
 
-    fn add_row(&mut self, batch: &Batch, row: usize, is_running: bool) {
+    fn add_row(&mut self, batch: &Batch, row: usize, end: End) {
         let start_ns = batch.time()[row];
         let span_ns = (start_ns, start_ns.saturating_add_unsigned(batch.latency()[row]));
         let number = |field| batch.i64s(field).map(|values| values[row]).filter(|&value| value != MISSING_I64);
         let text = |field| batch.text(field, row).unwrap_or_default();
         let stage = number(Field::Stage).map(|stage| (stage, number(Field::StageAttempt).unwrap_or(0)));
         let kind = text(Field::Kind);
+        let (is_running, is_open) = (end == End::Running, end == End::Missing);
+        if is_open && !matches!(kind, "job" | "sql") {
+            return;
+        }
         let tag = |key: &str| text(Field::Tags).split(';').find_map(|tag| tag.strip_prefix(key)).unwrap_or_default();
+        let profile = tag("profile=").parse().unwrap_or(0);
         let group = |id: i64, name: &str| {
             let (has_failed, reason) = (batch.text(Field::Error, row).is_some(), tag("reason=").into());
-            let (name, span_ns) = (name.into(), Some(span_ns));
-            SparkGroup { id, name, span_ns, has_failed, is_running, reason, ..SparkGroup::default() }
+            let (name, span_ns) = (name.into(), Some(if is_open { (start_ns, start_ns) } else { span_ns }));
+            SparkGroup { id, name, span_ns, has_failed, is_running, is_open, reason, ..SparkGroup::default() }
         };
         match kind {
             "executor" => self.executors.push(SparkExecutor {
                 id: text(Field::Executor).into(),
                 host: text(Field::Host).into(),
                 cores: number(Field::Cores).map_or(0, i64::unsigned_abs).min(MOST_CORES),
+                profile,
                 span_ns,
                 removed: text(Field::Name).into(),
             }),
@@ -245,6 +288,8 @@ impl SparkTasks {
                     name: text(Field::Name).into(),
                     job: text(Field::Job).into(),
                     sql: number(Field::Sql),
+                    profile,
+                    cpus: 1,
                     runs_python: text(Field::Tags).split(';').any(|tag| tag == "python=true"),
                     ..SparkStage::default()
                 });
@@ -254,7 +299,7 @@ impl SparkTasks {
                     stage.reason = tag("reason=").into();
                     return;
                 }
-                if let Some(error) = error {
+                if let Some(error) = error.filter(|error| !was_killed(error)) {
                     *stage.errors.entry(error.into()).or_default() += 1;
                 }
                 if is_running {
@@ -265,11 +310,11 @@ impl SparkTasks {
                 let count = |field| value(batch, field, row).unwrap_or(0);
                 stage.tasks.push(Task {
                     id: number(Field::Task).unwrap_or(0),
+                    index: number(Field::TaskIndex).or_else(|| number(Field::Task)).unwrap_or(0),
                     start_ns,
                     end_ns: span_ns.1,
                     executor,
                     locality: LOCALITIES.iter().position(|word| *word == text(Field::Locality)).unwrap_or(4) as u8,
-                    is_original: number(Field::Attempt).unwrap_or(0) == 0,
                     is_known: value(batch, Field::RunTime, row).is_some(),
                     has_failed: is_running || error.is_some(),
                     is_running,
@@ -281,6 +326,17 @@ impl SparkTasks {
                 });
             }
             _ => {}
+        }
+    }
+
+    /// Takes what the properties of its log say of the cores that a task holds: those of its profile, or of the settings.
+    pub fn set_resources(&mut self, properties: &BTreeMap<String, String>) {
+        let settings = Settings(properties);
+        let number = |name: &str| settings.get(name).and_then(|cpus| cpus.parse::<u64>().ok());
+        let usual = number("spark.task.cpus");
+        for stage in self.stages.values_mut() {
+            let own = || number(&format!("{}{}.cpus", Context::SPARK_PROFILE, stage.profile));
+            stage.cpus = if stage.profile == 0 { usual } else { own().or(usual) }.unwrap_or(1).clamp(1, MOST_CORES);
         }
     }
 
@@ -307,6 +363,11 @@ impl SparkTasks {
         let mut total = TaskSums::default();
         self.stages.values().for_each(|stage| total.merge(&stage.sums));
         total
+    }
+
+    /// Run time of all tasks by the cores that they held, core-nanoseconds.
+    pub(super) fn held_run_ns(&self) -> u128 {
+        self.stages.values().map(SparkStage::held_run_ns).sum()
     }
 
     /// How many tasks ran when the log ended.
@@ -390,7 +451,7 @@ impl SparkTasks {
             let group = groups.entry(group).or_insert_with(|| SparkGroup { id: group, ..SparkGroup::default() });
             group.sums.merge(&stage.sums);
             group.stages.push(id);
-            if !known.contains_key(&group.id) {
+            if known.get(&group.id).is_none_or(|known| known.is_open) {
                 let ends = [group.span_ns, stage.extent_ns()];
                 let ends = || ends.iter().flatten();
                 let (start_ns, end_ns) = (ends().map(|span| span.0).min(), ends().map(|span| span.1).max());

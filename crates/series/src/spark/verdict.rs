@@ -106,6 +106,8 @@ pub struct Finding {
 pub struct Observed {
     /// What the tasks add up to.
     pub sums: TaskSums,
+    /// Run time by the cores that tasks held, core-nanoseconds.
+    pub held_run_ns: u128,
     /// Why tasks failed.
     pub errors: BTreeMap<String, u64>,
     /// Why executors were lost.
@@ -129,7 +131,7 @@ pub struct Observed {
 impl Observed {
     /// What was run time of all time of cores, from 0 to 1; none where cores are not known.
     pub fn utilisation(&self) -> Option<f64> {
-        (self.load.core_ns > 0).then(|| self.sums.get(Field::RunTime) as f64 / self.load.core_ns as f64)
+        (self.load.core_ns > 0).then(|| self.held_run_ns as f64 / self.load.core_ns as f64)
     }
 
     /// A part of the run time, from 0 to 1.
@@ -276,7 +278,7 @@ impl Observed {
         // Tasks of other stages that ran at the same time used cores too.
         let is_shared = self.load.task_ns > u128::from(self.sums.task_ns) * 5 / 4;
         // What tasks lost otherwise, to deserialization for example, idle cores do not explain.
-        let unused = self.load.core_ns.saturating_sub(self.sums.get(Field::RunTime).into());
+        let unused = self.load.core_ns.saturating_sub(self.held_run_ns);
         let is_idle = self.load.idle_ns >= unused / 2;
         let Some(value) = self.utilisation().filter(|value| *value < 0.50 && is_idle && !is_shared) else { return };
         let cost = |causes: &[IdleCause]| causes.iter().filter_map(|cause| self.idle.get(cause)).sum::<u128>();
@@ -297,7 +299,7 @@ impl Observed {
         };
         let evidence = format!(
             "{} of run time on {} of cores, {:.1} %; {:.1} of {:.1} idle core-seconds passed while {while_}",
-            format_duration(self.sums.get(Field::RunTime)),
+            format_duration(u64::try_from(self.held_run_ns).unwrap_or(u64::MAX)),
             format_duration(u64::try_from(self.load.core_ns).unwrap_or(u64::MAX)),
             100.0 * value,
             most as f64 / 1e9,
@@ -318,6 +320,7 @@ impl SparkTasks {
         }
         Observed {
             sums: self.total(),
+            held_run_ns: self.held_run_ns(),
             errors,
             lost: self
                 .executors
@@ -357,6 +360,7 @@ impl SparkTasks {
         };
         Observed {
             sums: stage.sums.clone(),
+            held_run_ns: stage.held_run_ns(),
             errors: stage.errors.clone(),
             lost: self.executors.iter().filter(is_there).map(|executor| executor.removed.clone()).collect(),
             driver: Vec::new(),

@@ -1,6 +1,6 @@
 //! How long the application would have taken with more or fewer cores: its tasks once more, on a list scheduler.
 
-use super::tasks::SparkTasks;
+use super::tasks::{SparkStage, SparkTasks};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
@@ -23,8 +23,9 @@ struct Planned {
     after: usize,
     /// How long after the last of them it was submitted.
     gap_ns: u64,
-    /// What its tasks took, in the order of their launch.
+    /// What its tasks took, in the order of their launch, and how many cores each holds.
     tasks: VecDeque<u64>,
+    cpus: u64,
     /// From its last task to its completion.
     end_ns: u64,
 }
@@ -32,8 +33,9 @@ struct Planned {
 impl SparkTasks {
     /// The application with so many times its cores. A stage starts when all stages have completed that had completed before it was
     /// submitted, as long after them as it did; tasks take what they took, and are launched in the order in which they were, those
-    /// of earlier stages first. What the driver did between jobs stays as it was.
-    pub fn what_if(&self, factors: &[f64], cores_per_task: u64) -> Vec<Simulated> {
+    /// of earlier stages first. What the driver did between jobs stays as it was. The first number of cores is given in any case; others
+    /// where they differ from it.
+    pub fn what_if(&self, factors: &[f64]) -> Vec<Simulated> {
         let most = super::Load::between(&self.active(), (i64::MIN, i64::MAX)).cores;
         let Some((start_ns, end_ns)) = self.extent_ns().filter(|_| most > 0) else { return Vec::new() };
         let mut stages: Vec<_> =
@@ -54,24 +56,32 @@ impl SparkTasks {
                     after,
                     gap_ns: extent.0.abs_diff(since_ns),
                     tasks: tasks.into_iter().map(|task| task.2).collect(),
+                    cpus: stage.cpus,
                     end_ns: extent.1.abs_diff(last_ns),
                 }
             })
             .collect();
         let rest_ns = by_end.last().map_or(0, |&last| end_ns.saturating_sub(stages[last].0.1).max(0).unsigned_abs());
-        let task_ns: u128 = self.tasks().map(|task| u128::from(task.took_ns())).sum();
+        let held =
+            |stage: &SparkStage| stage.cpus as f64 * stage.tasks.iter().map(|task| task.took_ns() as f64).sum::<f64>();
+        let held_ns: f64 = self.stages.values().map(held).sum();
+        // A task does not run on a part of what it holds.
+        let least = planned.iter().map(|stage| stage.cpus).max().unwrap_or(1);
         let simulate = |&factor: &f64| {
-            let cores = ((most as f64 * factor).round() as u64).max(1);
-            let wall_ns = simulated(&planned, &by_end, (cores / cores_per_task.max(1)).max(1)).saturating_add(rest_ns);
-            let busy = task_ns as f64 * cores_per_task.max(1) as f64 / (cores as f64 * wall_ns.max(1) as f64);
-            Simulated { factor, cores, wall_ns, busy }
+            let cores = ((most as f64 * factor).round() as u64).max(least);
+            let wall_ns = simulated(&planned, &by_end, cores).saturating_add(rest_ns);
+            Simulated { factor, cores, wall_ns, busy: held_ns / (cores as f64 * wall_ns.max(1) as f64) }
         };
-        factors.iter().map(simulate).collect()
+        let mut runs: Vec<Simulated> = factors.iter().map(simulate).collect();
+        let first = runs.first().map(|run| run.cores);
+        let mut at = 0..;
+        runs.retain(|run| at.next() == Some(0) || Some(run.cores) != first);
+        runs
     }
 }
 
 /// When the last stage completes, nanoseconds after the start.
-fn simulated(planned: &[Planned], by_end: &[usize], slots: u64) -> u64 {
+fn simulated(planned: &[Planned], by_end: &[usize], cores: u64) -> u64 {
     let mut tasks: Vec<VecDeque<u64>> = planned.iter().map(|stage| stage.tasks.clone()).collect();
     let mut running = vec![0u64; planned.len()];
     let mut done_ns = vec![None::<u64>; planned.len()];
@@ -81,7 +91,7 @@ fn simulated(planned: &[Planned], by_end: &[usize], slots: u64) -> u64 {
     waiting.sort_by_key(|&at| Reverse(planned[at].after));
     let mut events = BinaryHeap::<Reverse<(u64, usize, Step)>>::new();
     let mut ready = BTreeSet::<usize>::new();
-    let (mut free, mut end_ns) = (slots, 0);
+    let (mut free, mut end_ns) = (cores, 0);
     loop {
         while let Some(&at) = waiting.last().filter(|&&at| planned[at].after <= completed) {
             waiting.pop();
@@ -96,7 +106,7 @@ fn simulated(planned: &[Planned], by_end: &[usize], slots: u64) -> u64 {
                 ready.insert(at);
             }
             Step::Finished => {
-                (running[at], free) = (running[at] - 1, free + 1);
+                (running[at], free) = (running[at] - 1, free + planned[at].cpus);
                 if running[at] == 0 && tasks[at].is_empty() {
                     events.push(Reverse((now_ns.saturating_add(planned[at].end_ns), at, Step::Completed)));
                 }
@@ -109,11 +119,9 @@ fn simulated(planned: &[Planned], by_end: &[usize], slots: u64) -> u64 {
                 }
             }
         }
-        while free > 0
-            && let Some(&stage) = ready.first()
-        {
+        while let Some(stage) = ready.iter().copied().find(|&stage| planned[stage].cpus <= free) {
             if let Some(took_ns) = tasks[stage].pop_front() {
-                (running[stage], free) = (running[stage] + 1, free - 1);
+                (running[stage], free) = (running[stage] + 1, free - planned[stage].cpus);
                 events.push(Reverse((now_ns.saturating_add(took_ns), stage, Step::Finished)));
             }
             if tasks[stage].is_empty() {

@@ -33,8 +33,9 @@ fn reason(reason: &str) -> String {
 
 fn sums(sums: &TaskSums) -> String {
     format!(
-        "\"failed_tasks\":{},\"task_ns\":{},\"unknown_ns\":{},\"remainder_ns\":{},\"scheduler_delay_ns\":{}",
+        "\"failed_tasks\":{},\"killed_tasks\":{},\"task_ns\":{},\"unknown_ns\":{},\"remainder_ns\":{},\"scheduler_delay_ns\":{}",
         sums.failed,
+        sums.killed,
         sums.task_ns,
         sums.unknown_ns,
         sums.remainder_ns(),
@@ -208,26 +209,28 @@ impl SparkReport<'_> {
             stage.wall_ns() / MS
         );
         counters(&stage.sums, [&stage.sums].into_iter(), &mut json);
-        let (tail_start_ns, tail) = self.analysis.tails.get(&id).copied().unwrap_or_default();
+        let tail = self.analysis.tails.get(&id).copied().unwrap_or_default();
         let of_stage = findings(&self.analysis.findings_in(stage));
         let _ = write!(
             json,
-            ",{},\"running_tasks\":{},\"tail_start_ns\":{tail_start_ns},\"tail_core_ns\":{},\"findings\":{of_stage}}}",
+            ",{},\"running_tasks\":{},\"tail_start_ns\":{},\"tail_core_ns\":{},\"findings\":{of_stage}}}",
             sums(&stage.sums),
             stage.running,
-            self.of_cores(tail)
+            tail.span_ns.0,
+            self.of_cores(tail.core_ns)
         );
         json
     }
 
     fn group_json(&self, kind: &str, group: &SparkGroup) -> String {
         let mut json = format!(
-            "{{\"{kind}\":{},\"name\":{},\"start_ns\":{},\"failed\":{},\"running\":{},\"reason\":{},\"stages\":{}",
+            "{{\"{kind}\":{},\"name\":{},\"start_ns\":{},\"failed\":{},\"running\":{},\"ended\":{},\"reason\":{},\"stages\":{}",
             group.id,
             json_text(&group.name),
             span(group.span_ns),
             group.has_failed,
             group.is_running,
+            !group.is_running && !group.is_open,
             reason(&group.reason),
             stage_ids(&group.stages)
         );

@@ -65,7 +65,9 @@ impl<'a> SparkReport<'a> {
 
     fn summary(&self, text: &mut Text) {
         let (total, load) = (&self.analysis.observed.sums, &self.analysis.load);
-        let failed = if total.failed > 0 { format!(" ({} failed)", format_count(total.failed)) } else { String::new() };
+        let ends = [(total.failed, "failed"), (total.killed, "killed")].into_iter().filter(|(count, _)| *count > 0);
+        let ends: Vec<String> = ends.map(|(count, what)| format!("{} {what}", format_count(count))).collect();
+        let failed = if ends.is_empty() { String::new() } else { format!(" ({})", ends.join(", ")) };
         let span = self.analysis.tasks.span_ns().unwrap_or_default();
         let width_ns = span.1.abs_diff(span.0);
         let mean = load.task_ns as f64 / width_ns.max(1) as f64;
@@ -89,6 +91,13 @@ impl<'a> SparkReport<'a> {
                 false => "the log has no end of the application: it still runs, or its driver was killed",
             });
         }
+        let missing_ns: u64 = tasks.missing_ns.iter().map(|(start_ns, end_ns)| end_ns.abs_diff(*start_ns)).sum();
+        if missing_ns > 0 {
+            text.push(&format!(
+                "events are missing for {}, as parts of the log are: what ran then, and what followed from it, is not known",
+                format_duration(missing_ns)
+            ));
+        }
         let has_none =
             |job: &SparkGroup| job.sums.tasks == 0 && job.stages.iter().all(|id| tasks.stages[id].running == 0);
         for job in tasks.jobs().iter().filter(|job| job.is_running && has_none(job)).take(3) {
@@ -100,7 +109,9 @@ impl<'a> SparkReport<'a> {
             0 => "cores are not known".into(),
             cores => format!("on {cores} cores"),
         };
-        text.push(&format!("active tasks: {mean:.2} on average, {} at most, {cores}", load.tasks));
+        let most = tasks.stages.values().map(|stage| stage.cpus).max().unwrap_or(1);
+        let held = if most > 1 { format!(", of which a task holds {most}") } else { String::new() };
+        text.push(&format!("active tasks: {mean:.2} on average, {} at most, {cores}{held}", load.tasks));
     }
 
     fn findings(&self, text: &mut Text) {
@@ -169,7 +180,7 @@ impl<'a> SparkReport<'a> {
         let mut stages: Vec<_> = self.analysis.tasks.stages.iter().collect();
         stages.sort_by_key(|(id, stage)| (std::cmp::Reverse(stage.sums.task_ns), **id));
         for (id, stage) in stages.iter().take(text.most) {
-            let tail = self.analysis.tails.get(id).map_or(0, |tail| tail.1);
+            let tail = self.analysis.tails.get(id).map_or(0, |tail| tail.core_ns);
             let mut row = vec![stage_name(**id), stage.job.clone()];
             row.extend(cells(&stage.sums, stage.wall_ns()));
             row.push(if tail >= LEAST_TAIL { core_seconds(tail) } else { String::new() });
@@ -359,6 +370,7 @@ fn groups(kind: &str, groups: &[SparkGroup], text: &mut Text) {
         row.push(match group {
             _ if group.has_failed => format!("failed: {}", group.name),
             _ if group.is_running => format!("running: {}", group.name),
+            _ if group.is_open => format!("not ended: {}", group.name),
             _ => group.name.clone(),
         });
         table.push(row);

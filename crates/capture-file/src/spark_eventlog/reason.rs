@@ -1,0 +1,135 @@
+//! Why something failed: the class of a failure, and of a long message what a person reads first.
+
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// Memory of a JVM that is none of its heap, by the words of an `OutOfMemoryError`, and what GC gives up over.
+const KINDS: [(&str, &str); 6] = [
+    ("Metaspace", "OutOfMetaspace"),
+    ("Compressed class space", "OutOfMetaspace"),
+    ("native thread", "OutOfThreads"),
+    ("irect buffer memory", "OutOfDirectMemory"),
+    ("direct memory", "OutOfDirectMemory"),
+    ("GC overhead limit exceeded", "GcOverheadLimit"),
+];
+
+#[derive(Deserialize, Debug)]
+pub struct Reason<'a> {
+    #[serde(rename = "Reason", borrow)]
+    pub reason: Cow<'a, str>,
+    #[serde(rename = "Class Name", borrow)]
+    class: Option<Cow<'a, str>>,
+    #[serde(rename = "Description", borrow)]
+    description: Option<Cow<'a, str>>,
+}
+
+impl Reason<'_> {
+    /// Why the task failed: what Spark calls it, or what lies behind an exception that want of memory caused.
+    pub fn word(&self) -> &str {
+        let class = self.class.as_deref().unwrap_or_default();
+        let says = |words: &str| self.description.as_ref().is_some_and(|text| text.contains(words));
+        match &*self.reason {
+            "ExceptionFailure" if class.ends_with("OutOfDirectMemoryError") => "OutOfDirectMemory",
+            "ExceptionFailure" if class.ends_with("OutOfMemoryError") => {
+                KINDS.iter().find(|(words, _)| says(words)).map_or("OutOfMemory", |(_, word)| word)
+            }
+            "ExceptionFailure" if says("Python worker exited unexpectedly") => "PythonWorkerLost",
+            "ExceptionFailure" if class.ends_with("PythonException") && self.is_want_of_memory() => "PythonOutOfMemory",
+            reason => reason,
+        }
+    }
+
+    /// Whether Python or what it loads had no more memory: each library words it in its own way.
+    fn is_want_of_memory(&self) -> bool {
+        const WORDS: [&str; 3] = ["MemoryError", "annot allocate memory", "std::bad_alloc"];
+        let Some(text) = &self.description else { return false };
+        // The loader adds why where it is something else.
+        let mut maps = text.split("failed to map segment from shared object").skip(1);
+        WORDS.iter().any(|words| text.contains(words)) || maps.any(|after| !after.starts_with(": "))
+    }
+}
+
+/// Why something failed, of a message that may hold the stack of several programs: the exception with its first line.
+pub fn essence(message: &str) -> &str {
+    // A task that failed has words of Spark before its exception.
+    let task = message.find("Lost task ").and_then(|at| Some(&message[at + message[at..].find("): ")? + 3..]));
+    let text = task.unwrap_or(message).trim_start();
+    let first = text.lines().next().unwrap_or_default();
+    // Python has its exception at the end of the stack: after the lines that are indented.
+    let python = text
+        .find("Traceback (most recent call last)")
+        .and_then(|at| text[at..].lines().skip(1).find(|line| !line.is_empty() && !line.starts_with([' ', '\t'])));
+    python.unwrap_or(first).trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_for_want_of_memory_are_told_apart() {
+        let out_of = |words: &str| {
+            format!(
+                r#"{{"Reason":"ExceptionFailure","Class Name":"java.lang.OutOfMemoryError","Description":"{words}"}}"#
+            )
+        };
+        for (reason, word) in [
+            (r#"{"Reason":"ExceptionFailure","Class Name":"java.lang.OutOfMemoryError"}"#.into(), "OutOfMemory"),
+            (out_of("Java heap space"), "OutOfMemory"),
+            (out_of("Metaspace"), "OutOfMetaspace"),
+            (out_of("Compressed class space"), "OutOfMetaspace"),
+            (out_of("unable to create native thread: possibly out of memory or process/resource limits reached"), "OutOfThreads"),
+            (out_of("Direct buffer memory"), "OutOfDirectMemory"),
+            (out_of("Cannot reserve 1048576 bytes of direct buffer memory (allocated: 1, limit: 2)"), "OutOfDirectMemory"),
+            (out_of("GC overhead limit exceeded"), "GcOverheadLimit"),
+            (
+                r#"{"Reason":"ExceptionFailure","Class Name":"io.netty.util.internal.OutOfDirectMemoryError"}"#.into(),
+                "OutOfDirectMemory",
+            ),
+            (
+                r#"{"Reason":"ExceptionFailure","Class Name":"org.apache.spark.memory.SparkOutOfMemoryError"}"#.into(),
+                "OutOfMemory",
+            ),
+            (
+                r#"{"Reason":"ExceptionFailure","Description":"Python worker exited unexpectedly (crashed)"}"#.into(),
+                "PythonWorkerLost",
+            ),
+            (
+                r#"{"Reason":"ExceptionFailure","Class Name":"a.PythonException","Description":"x\nMemoryError"}"#.into(),
+                "PythonOutOfMemory",
+            ),
+            (
+                r#"{"Reason":"ExceptionFailure","Class Name":"a.PythonException","Description":"ImportError: arrays.so: failed to map segment from shared object\n"}"#.into(),
+                "PythonOutOfMemory",
+            ),
+            (
+                r#"{"Reason":"ExceptionFailure","Class Name":"a.PythonException","Description":"ImportError: arrays.so: failed to map segment from shared object: Operation not permitted"}"#.into(),
+                "ExceptionFailure",
+            ),
+            (r#"{"Reason":"ExceptionFailure","Class Name":"java.lang.Error"}"#.into(), "ExceptionFailure"),
+            (r#"{"Reason":"ExecutorLostFailure","Loss Reason":"OutOfMemoryError"}"#.into(), "ExecutorLostFailure"),
+        ] {
+            assert_eq!(serde_json::from_str::<Reason>(&reason).unwrap().word(), word, "{reason}");
+        }
+    }
+
+    #[test]
+    fn the_essence_of_a_message_is_its_exception() {
+        let lost = "Job aborted due to stage failure: Task 5 in stage 3.0 failed 4 times, most recent failure: Lost task 5.3 in stage \
+            3.0 (TID 19) (127.0.0.1 executor 0): ";
+        let python = "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    \
+            raise\nValueError: boom\n\n\tat org.apache.spark.A.b(A.scala:1)\n";
+        let java = "java.lang.OutOfMemoryError: Java heap space\n\tat a.B.c(B.java:1)";
+        for (message, expected) in [
+            (format!("{lost}{python}"), "ValueError: boom"),
+            (python.into(), "ValueError: boom"),
+            (format!("{lost}{java}"), "java.lang.OutOfMemoryError: Java heap space"),
+            (java.into(), "java.lang.OutOfMemoryError: Java heap space"),
+            ("Job 3 cancelled".into(), "Job 3 cancelled"),
+            ("Lost task ".into(), "Lost task"),
+            ("Traceback (most recent call last):\n  x".into(), "Traceback (most recent call last):"),
+        ] {
+            assert_eq!(essence(&message), expected);
+        }
+    }
+}

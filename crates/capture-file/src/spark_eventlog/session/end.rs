@@ -1,0 +1,98 @@
+//! The end of the log: what has not ended.
+
+use super::{About, Kind, NOTHING, Running, Session, push_about};
+use latscope_event::{Anomaly, Batch, Context, Field, Unfinished, Wait};
+
+impl Running {
+    /// What is known of the task.
+    fn push(&self, task: i64, row: &mut Batch) {
+        row.push_i64(Field::Stage, self.stage.0);
+        row.push_i64(Field::StageAttempt, self.stage.1);
+        row.push_i64(Field::Task, task);
+        row.push_i64(Field::TaskIndex, self.index);
+        row.push_i64(Field::Attempt, self.attempt);
+        row.push_code(Field::Executor, self.executor);
+        row.push_code(Field::Host, self.host);
+    }
+}
+
+impl Session<'_, '_> {
+    /// At the end of the log: what it says about itself, and how many events there were.
+    pub fn finish(mut self) -> (Context, u64) {
+        let left: Vec<u32> = self.executors.keys().copied().collect();
+        for id in left {
+            let _ = self.executor(id, self.latest_ns, "");
+        }
+        let _ = self.memory(None, Some(self.latest_ns));
+        self.end_with_executors();
+        let count = self.rows.count;
+        // The listener may have dropped events; else a task that runs on is one of a log that was read too early.
+        let wait = if self.has_ended { Wait::Lossy } else { Wait::Counts };
+        let wait_of = |running: &Running| if running.may_have_ended { Wait::Lossy } else { wait };
+        let mut running: Vec<(i64, Running)> = self.running.drain().collect();
+        running.sort_by_key(|(task, running)| (running.start_ns, *task));
+        running.truncate(Context::UNFINISHED_KEPT);
+        let tasks = running.len() as u64;
+        if !self.has_ended {
+            self.rows.context.properties.insert(Context::SPARK_END.into(), "missing".into());
+        }
+        let mut row = Batch::new(self.rows.batch.fields());
+        row.follow(&self.rows.batch);
+        let kinds = self.kinds;
+        let (latest_ns, app) = (self.latest_ns, self.app);
+        let unfinished = &mut self.rows.context.unfinished;
+        let mut push =
+            |what: String, wait: Wait, kind: Kind, about: &About, start_ns: i64, more: &dyn Fn(&mut Batch)| {
+                row.clear();
+                row.push_i64(Field::Time, start_ns);
+                row.push_u64(Field::Latency, u64::try_from(latest_ns - start_ns).unwrap_or(0));
+                row.push_code(Field::Kind, kinds[kind as usize]);
+                row.push_code(Field::App, app);
+                push_about(&mut row, about);
+                more(&mut row);
+                row.end_row();
+                unfinished.push(Unfinished::from_row(what, wait, &row, 0));
+            };
+        for (task, running) in running {
+            let about = self.stages.get(&running.stage).copied().unwrap_or(NOTHING);
+            let what = format!("task {task} of stage {}", running.stage.0);
+            push(what, wait_of(&running), Kind::Task, &about, running.start_ns, &|row| {
+                running.push(task, row);
+            });
+        }
+        if self.has_all {
+            let stages = self.open_stages.keys().filter_map(|id| Some((id, self.stages.get(id)?)));
+            let stages = stages.map(|(id, about)| (format!("stage {}", id.0), Kind::Stage, about, Some(id)));
+            let jobs = self.jobs.iter().map(|(id, about)| (format!("job {id}"), Kind::Job, about, None));
+            let sql = self.executions.iter().map(|(id, about)| (format!("SQL execution {id}"), Kind::Sql, about, None));
+            for (what, kind, about, stage) in stages.chain(jobs).chain(sql).take(Context::UNFINISHED_KEPT) {
+                let Some(start_ns) = about.start_ns else { continue };
+                push(what, wait, kind, about, start_ns, &|row| {
+                    if let Some(&(stage, attempt)) = stage {
+                        row.push_i64(Field::Stage, stage);
+                        row.push_i64(Field::StageAttempt, attempt);
+                    }
+                });
+            }
+        }
+        self.rows.context.tally.add(Anomaly::Unfinished, tasks);
+        self.rows.context.sort_unfinished();
+        // A task says more than the job that it is of, which is always older.
+        self.rows.context.unfinished.sort_by_key(|one| !one.what.starts_with("task "));
+        (self.rows.finish(), count)
+    }
+
+    /// Tasks whose executor was removed, and whose end Spark never wrote, end with it.
+    fn end_with_executors(&mut self) {
+        let is_lost = |_: &i64, running: &mut Running| running.removed_ns.is_some();
+        let mut lost: Vec<(i64, Running)> = self.running.extract_if(is_lost).collect();
+        lost.sort_by_key(|(task, running)| (running.start_ns, *task));
+        for (task, running) in lost {
+            let about = self.stages.get(&running.stage).copied().unwrap_or(NOTHING);
+            let span_ns = (running.start_ns, running.removed_ns.unwrap_or(self.latest_ns));
+            let _ = self.row(Kind::Task, &about, span_ns, Some(b"ExecutorLostFailure"), |batch| {
+                running.push(task, batch);
+            });
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Attempts at tasks, the cores that they hold, and what a log does not say.
+
+use super::{Log, MS, START, Task, number, task, words};
+use crate::program::latscope;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What idle cores cost by cause, core-milliseconds.
+fn idle(report: &Value) -> BTreeMap<String, i64> {
+    let causes = report["idle"]["causes"].as_array().unwrap().iter();
+    causes.map(|cause| (cause["cause"].as_str().unwrap().into(), number(cause, "/core_ns") / MS)).collect()
+}
+
+fn expected(costs: &[(&str, i64)]) -> BTreeMap<String, i64> {
+    costs.iter().map(|(cause, cost)| (cause.to_string(), *cost)).collect()
+}
+
+/// Tasks that ran at each step: milliseconds from the start, and how many.
+fn steps(report: &Value) -> Vec<[i64; 2]> {
+    let steps = report["active_tasks"]["steps"].as_array().unwrap().iter();
+    steps.map(|step| [number(step, "/0") / MS - START, number(step, "/1")]).collect()
+}
+
+fn retry(of: &Task, id: i64, attempt: i64, span: (i64, i64)) -> Task {
+    Task { id, attempt, span, reason: json!({"Reason": "Success"}), ..of.clone() }
+}
+
+#[test]
+fn a_task_waits_for_its_retry() {
+    let mut log = Log::new(json!({}));
+    log.executor("1", 2, 0);
+    log.job(0, (0, 8000), &[(0, 0, 8000)]);
+    let first = Task { reason: json!({"Reason": "ExceptionFailure"}), ..task(0, 0, "1", (0, 2000)) };
+    log.task(&first);
+    log.task(&retry(&first, 1, 1, (5000, 8000)));
+    let report = log.report();
+    assert_eq!(steps(&report), [[0, 1], [2000, 0], [5000, 1], [8000, 0]]);
+    assert_eq!(idle(&report), expected(&[("few tasks", 2000 + 3000), ("scheduling", 6000)]));
+    // Where there would be four cores but are two, which others have, the retry waits for one of them.
+    let mut log = Log::new(json!({}));
+    log.executor("1", 2, 0);
+    log.executor("2", 2, 5000);
+    log.job(0, (0, 8000), &[(0, 0, 8000)]);
+    (1..3).for_each(|id| log.task(&task(0, id, "1", (0, 8000))));
+    log.task(&Task { id: 3, index: 3, span: (0, 2000), ..first.clone() });
+    log.task(&Task { index: 3, ..retry(&first, 4, 1, (5000, 8000)) });
+    assert_eq!(idle(&log.report())["allocation"], 3000);
+}
+
+#[test]
+fn copies_that_lose_are_no_failures_and_nobody_waits_for_them() {
+    let mut log = Log::new(json!({"spark.executor.memory": "1g"}));
+    log.executor("1", 2, 0);
+    log.job(0, (0, 6000), &[(0, 0, 6000)]);
+    let killed = json!({"Reason": "TaskKilled", "Kill Reason": "another attempt succeeded"});
+    let slow = Task { reason: killed, ..task(0, 0, "1", (0, 10_000)) };
+    log.task(&retry(&slow, 1, 1, (4000, 6000)));
+    log.task(&slow);
+    let report = log.report();
+    assert_eq!([number(&report, "/failed_tasks"), number(&report, "/killed_tasks")], [0, 1]);
+    assert_eq!(number(&report, "/measures/failed"), 0);
+    assert!(!words(&report["findings"], "verdict").contains(&"errors".to_string()), "{}", report["findings"]);
+    assert_eq!(steps(&report), [[0, 1], [4000, 2], [6000, 1], [10_000, 0]], "it held a core until it was killed");
+    assert!(!idle(&report).contains_key("scheduling"), "{}", report["idle"]);
+    assert_eq!(number(&report, "/stages/0/tail_core_ns"), 0, "the stage ended with the copy that succeeded");
+    assert!(log.run(&[]).success().contains("1 stage, 2 tasks (1 killed) in 10s"));
+    log.run(&["--fail-if", "failed > 0"]).success();
+}
+
+#[test]
+fn tails_begin_with_tasks_and_share_idle_cores() {
+    // Ten tasks that end a second apart, the last after ten failures.
+    let mut log = Log::new(json!({}));
+    log.executor("1", 20, 0);
+    log.job(0, (0, 10_000), &[(0, 0, 10_000)]);
+    (0..9).for_each(|id| log.task(&task(0, id, "1", (0, 1000 * (id + 1)))));
+    let failed = |id| Task {
+        index: 9,
+        attempt: id - 9,
+        reason: json!({"Reason": "ExceptionFailure"}),
+        ..task(0, id, "1", (0, 100))
+    };
+    (9..19).for_each(|id| log.task(&failed(id)));
+    log.task(&Task { index: 9, attempt: 10, ..task(0, 19, "1", (200, 10_000)) });
+    assert_eq!(number(&log.report(), "/stages/0/tail_start_ns") / MS, START + 9000);
+    // Two stages at once, each with a task that takes nine seconds longer than the others, leave 18 of 20 cores idle.
+    let mut log = Log::new(json!({}));
+    log.executor("1", 20, 0);
+    log.job(0, (0, 10_000), &[(0, 0, 10_000), (1, 0, 10_000)]);
+    let end = |id: i64| if id % 10 == 9 { 10_000 } else { 1000 };
+    (0..20).for_each(|id| log.task(&task(id / 10, id, "1", (0, end(id)))));
+    let report = log.report();
+    assert_eq!(number(&report, "/stages/0/tail_core_ns"), 18 * 9000 * MS);
+    assert_eq!(report["measures"]["tail"], json!(0.81));
+}
+
+#[test]
+fn tasks_hold_the_cores_of_their_settings_or_profile() {
+    let mut log = Log::new(json!({"spark.task.cpus": "2"}));
+    log.executor("1", 4, 0);
+    log.job(0, (0, 3000), &[(0, 0, 3000)]);
+    (0..2).for_each(|id| log.task(&task(0, id, "1", (0, 3000))));
+    let report = log.report();
+    assert_eq!([number(&report, "/active_tasks/most"), number(&report, "/active_tasks/idle_ns")], [2, 0]);
+    assert_eq!((report["measures"]["utilisation"].as_f64(), idle(&report).len()), (Some(1.0), 0));
+    let runs: Vec<[i64; 2]> = report["what_if"]["simulated"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| [number(run, "/cores"), number(run, "/wall_ns") / MS])
+        .collect();
+    assert_eq!(runs, [[4, 3000], [2, 6000], [8, 3000]]);
+    assert!(log.run(&[]).success().contains("2 at most, on 4 cores, of which a task holds 2"));
+    // A stage with a profile of its own.
+    let mut log = Log::new(json!({"spark.task.cpus": "2"}));
+    let requests = json!({"memory": {"Resource Name": "memory", "Amount": 8192}, "cores": {"Resource Name": "cores", "Amount": 4}});
+    log.event(
+        "ResourceProfileAdded",
+        json!({"Resource Profile Id": 1, "Executor Resource Requests": requests,
+        "Task Resource Requests": {"cpus": {"Resource Name": "cpus", "Amount": 4.0}}}),
+    );
+    log.executor("1", 4, 0);
+    log.job(0, (0, 3000), &[(0, 0, 3000)]);
+    log.task(&task(0, 0, "1", (0, 3000)));
+    let of_profile =
+        Log(log.0.replace("\"Stage ID\":0,\"Stage Name\"", "\"Resource Profile Id\":1,\"Stage ID\":0,\"Stage Name\""));
+    assert_eq!(number(&log.report(), "/active_tasks/idle_ns"), 2 * 3000 * MS);
+    assert_eq!(number(&of_profile.report(), "/active_tasks/idle_ns"), 0);
+}
+
+#[test]
+fn half_of_a_core_is_no_number_of_cores() {
+    let mut log = Log::new(json!({}));
+    log.executor("1", 1, 0);
+    log.job(0, (0, 1000), &[(0, 0, 1000)]);
+    log.task(&task(0, 0, "1", (0, 1000)));
+    let report = log.report();
+    let cores: Vec<i64> =
+        report["what_if"]["simulated"].as_array().unwrap().iter().map(|run| number(run, "/cores")).collect();
+    assert_eq!(cores, [1, 2]);
+}
+
+fn starts(log: &mut Log, id: i64, executor: &str, at: i64) {
+    let info = json!({"Task ID": id, "Index": id, "Attempt": 0, "Launch Time": START + at, "Executor ID": executor, "Host": "h",
+        "Locality": "ANY", "Speculative": false});
+    log.event("TaskStart", json!({"Stage ID": 0, "Stage Attempt ID": 0, "Task Info": info}));
+}
+
+#[test]
+fn tasks_end_with_their_executor() {
+    let log = |has_end: bool| {
+        let mut log = Log::new(json!({}));
+        ["1", "2"].iter().for_each(|id| log.executor(id, 1, 0));
+        log.job(0, (0, 9000), &[(0, 0, 9000)]);
+        starts(&mut log, 7, "2", 1000);
+        log.task(&task(0, 0, "1", (0, 9000)));
+        log.removed("2", 3000, "Slave lost");
+        if has_end {
+            // Spark may write it after the executor.
+            let reason = json!({"Reason": "ExecutorLostFailure"});
+            log.task(&Task { reason, is_lost: true, ..task(0, 7, "2", (1000, 3000)) });
+        }
+        log.event("ApplicationEnd", json!({"Timestamp": START + 10_000}));
+        log.report()
+    };
+    let [without, with] = [log(false), log(true)];
+    assert_eq!(steps(&without), [[0, 1], [1000, 2], [3000, 1], [9000, 0], [10_000, 0]]);
+    assert_eq!(number(&without, "/active_tasks/core_ns"), 13_000 * MS, "and so does its core");
+    for path in ["/active_tasks/steps", "/failed_tasks", "/running_tasks", "/findings", "/idle", "/unknown_ns"] {
+        assert_eq!(without.pointer(path), with.pointer(path), "{path}");
+    }
+    assert_eq!([number(&without, "/failed_tasks"), number(&without, "/running_tasks")], [1, 0]);
+}
+
+#[test]
+fn parts_of_a_log_that_are_missing_are_not_the_driver() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("eventlog_v2_app-1");
+    std::fs::create_dir(&folder).unwrap();
+    let mut first = Log::new(json!({}));
+    first.executor("1", 1, 0);
+    first.job(0, (0, 2000), &[(0, 0, 2000)]);
+    first.task(&task(0, 0, "1", (0, 2000)));
+    starts(&mut first, 1, "1", 2000);
+    let mut third = Log(String::new());
+    third.task(&task(1, 2, "1", (8000, 9000)));
+    third.event("ApplicationEnd", json!({"Timestamp": START + 10_000}));
+    std::fs::write(folder.join("events_1_app-1"), &first.0).unwrap();
+    std::fs::write(folder.join("events_3_app-1"), &third.0).unwrap();
+    let file = folder.to_str().unwrap();
+    let report: Value = serde_json::from_str(&latscope(&["spark", "-r", file, "--json"]).success()).unwrap();
+    // The first event of the third part is the end of its task; what was launched in the gap is known.
+    assert_eq!(idle(&report), expected(&[("events missing", 6000), ("driver", 1000)]));
+    assert_eq!(number(&report, "/running_tasks"), 0, "its end is in the second part");
+    let text = latscope(&["spark", "-r", file]).success();
+    assert!(text.contains("events are missing for 7s, as parts of the log are"), "{text}");
+}
+
+#[test]
+fn what_has_no_end_keeps_its_name() {
+    let log = |has_end: bool| {
+        let mut log = Log::new(json!({}));
+        log.executor("1", 1, 0);
+        log.event("SQLExecutionStart", json!({"executionId": 4, "description": "save at a.py:1", "time": START}));
+        let properties = json!({"spark.job.description": "night", "spark.sql.execution.id": "4"});
+        log.event(
+            "JobStart",
+            json!({"Job ID": 0, "Submission Time": START, "Stage IDs": [0], "Properties": properties}),
+        );
+        let info = json!({"Stage ID": 0, "Stage Attempt ID": 0, "Stage Name": "s", "Submission Time": START + 100, "RDD Info": []});
+        log.event("StageSubmitted", json!({"Stage Info": info, "Properties": properties}));
+        log.task(&task(0, 0, "1", (500, 2000)));
+        if has_end {
+            log.event("ApplicationEnd", json!({"Timestamp": START + 9000}));
+        }
+        log
+    };
+    for (kind, name) in [("sql", "save at a.py:1"), ("job", "night")] {
+        let report = log(true).report();
+        let group = &report[if kind == "job" { "jobs" } else { kind }][0];
+        assert_eq!((&group["name"], &group["ended"], &group["running"]), (&json!(name), &json!(false), &json!(false)));
+        assert_eq!(number(group, "/end_ns") / MS, START + 2000, "its last task, not the end of the application");
+        let by = |has_end: bool| log(has_end).run(&["--by", kind]).success();
+        assert!(by(true).contains(&format!("not ended: {name}")), "{}", by(true));
+        assert!(by(false).contains(&format!("running: {name}")), "{}", by(false));
+    }
+}
+
+#[test]
+fn batches_of_streaming_queries_have_names() {
+    let mut log = Log::new(json!({}));
+    log.executor("1", 1, 0);
+    let description = "orders\nid = 5a4e57dd-1\nrunId = 77aa-2\nbatch = 3";
+    log.event("SQLExecutionStart", json!({"executionId": 4, "description": description, "time": START}));
+    let properties = json!({"spark.job.description": description, "spark.sql.execution.id": "4"});
+    log.event("JobStart", json!({"Job ID": 0, "Submission Time": START, "Stage IDs": [0], "Properties": properties}));
+    log.task(&task(0, 0, "1", (500, 2000)));
+    let report = log.report();
+    assert_eq!([&report["sql"][0]["name"], &report["jobs"][0]["name"]], ["orders, batch 3"; 2]);
+}
