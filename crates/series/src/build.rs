@@ -610,6 +610,7 @@ impl HistogramSeries {
         if factor <= 1 {
             return;
         }
+        self.widen_waits(factor as i64);
         let mut wide = std::collections::BTreeMap::<i64, Slice>::new();
         for (interval, slice) in std::mem::take(&mut self.slices) {
             let target = wide.entry(interval.div_euclid(factor as i64)).or_default();

@@ -39,6 +39,7 @@ mod support;
 mod threshold;
 mod usage;
 mod waiting;
+mod waiting_merge;
 mod watch;
 
 pub use budget::Budget;

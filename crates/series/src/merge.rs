@@ -24,7 +24,7 @@ pub enum MergeError {
 }
 
 impl HistogramSeries {
-    /// Adds another series. The wider intervals and the coarser grid of the two win.
+    /// Adds another series and what waits in it. The wider intervals and the coarser grid of the two win.
     ///
     /// # Errors
     /// When quantity, weight or group fields differ, or the widths do not divide each other.
@@ -73,6 +73,7 @@ impl HistogramSeries {
     fn count_parts(&mut self) -> Result<(), MergeError> {
         if self.count_by == CountBy::Completion {
             self.count_by = CountBy::CompletionInParts;
+            self.waits.count_parts();
             for (_, sparse) in self.slices.values_mut().flat_map(|slice| &mut slice.groups) {
                 *sparse = sparse.times(SHARES).ok_or(MergeError::Events)?;
             }
@@ -92,6 +93,7 @@ impl HistogramSeries {
             self.repeated.entry(interval).or_default().extend(hosts);
         }
         self.flow.merge(&other.flow);
+        self.take_in_waits(other.waits, numbers);
     }
 
     /// Gives every group the number that stands at its old one.
@@ -100,6 +102,7 @@ impl HistogramSeries {
             slice.groups.iter_mut().for_each(|(group, _)| *group = numbers[*group as usize]);
             slice.groups.sort_unstable_by_key(|&(group, _)| group);
         }
+        self.waits.regroup(numbers);
     }
 
     /// Gives every group the number that stands at its old one; groups of one number become one.
@@ -112,6 +115,7 @@ impl HistogramSeries {
             groups.into_iter().for_each(|(group, sparse)| merged.add(group, sparse));
             slice.groups = merged.groups;
         }
+        self.waits.regroup(numbers);
     }
 
     /// The same events in wider intervals; `None` when the width is no whole multiple of the present one.
@@ -141,6 +145,7 @@ impl HistogramSeries {
         one.by.clear();
         one.squares = None;
         one.others = None;
+        one.waits.regroup(&vec![0; one.groups.len()]);
         one.groups = vec![Vec::new()];
         for (interval, slice) in &mut one.slices {
             slice.groups.clear();

@@ -135,6 +135,11 @@ impl Waiting {
         self.bounds().iter().map(|held| held.count).sum()
     }
 
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> &[Held] {
+        &self.held
+    }
+
     fn bounds(&self) -> &[Held] {
         if self.completed_only { &[] } else { &self.held }
     }
@@ -199,12 +204,12 @@ pub(crate) struct Waits {
     pub(crate) within: BTreeMap<i64, BTreeMap<u32, Vec<Held>>>,
     /// What waits in all intervals from its start on, with its group. Their ages in an interval are found when they are asked
     /// for: thousands of requests that hang for hours would fill the memory.
-    throughout: Vec<(u32, Waiter)>,
+    pub(crate) throughout: Vec<(u32, Waiter)>,
     /// By interval and group, ages at the end of intervals of which nothing is known of single requests.
-    ages: BTreeMap<i64, BTreeMap<u32, Sparse>>,
+    pub(crate) ages: BTreeMap<i64, BTreeMap<u32, Sparse>>,
     /// By group: each request once.
     pub(crate) once: BTreeMap<u32, Vec<Held>>,
-    completed_only: bool,
+    pub(crate) completed_only: bool,
 }
 
 impl HistogramSeries {
@@ -222,35 +227,44 @@ impl HistogramSeries {
 
     /// Adds what waits, to these intervals as far as it waited in them; `None`: to all from the first with events (or the
     /// last, without them) to that in which it was last seen waiting. Intervals and groups without events then have
-    /// empty histograms. The series must not be merged any more. Only a series of latencies takes what waits.
+    /// empty histograms. Only a series of latencies takes what waits.
     pub fn add_waiting(&mut self, waiters: &[Waiter], intervals: Option<Range<i64>>) {
         if self.quantity != Quantity::Latency {
             return;
         }
         let range = self.range();
-        let mut reach = BTreeMap::<u32, Range<i64>>::new();
+        let mut throughout = Vec::new();
         for waiter in waiters {
             let group = self.group_of_waiter(&waiter.group);
-            let (started, seen) = (self.interval_of(waiter.start_ns), self.interval_of(waiter.seen_ns()));
             match &intervals {
                 Some(intervals) => {
+                    let (started, seen) = (self.interval_of(waiter.start_ns), self.interval_of(waiter.seen_ns()));
                     for interval in started.max(intervals.start)..intervals.end.min(seen.saturating_add(1)) {
                         let held = self.held(interval, waiter);
                         self.waits.within.entry(interval).or_default().entry(group).or_default().push(held);
                         self.know(interval, group);
                     }
                 }
-                None => {
-                    // A clock that went astray makes no picture of a million empty rows.
-                    let end = range.map_or(seen, |(_, end)| if seen.abs_diff(end) > REACH as u64 { end } else { seen });
-                    let first = started.max(range.map_or(seen, |(first, _)| first));
-                    let of_group = reach.entry(group).or_insert(first..end);
-                    *of_group = first.min(of_group.start)..end.max(of_group.end);
-                    self.waits.throughout.push((group, waiter.clone()));
-                }
+                None => throughout.push((group, waiter.clone())),
             }
             let held = Held { bound_ns: waiter.age_ns, count: self.per_event(), age_ns: waiter.age_ns };
             self.waits.once.entry(group).or_default().push(held);
+        }
+        self.know_throughout(&throughout, range);
+        self.waits.throughout.append(&mut throughout);
+    }
+
+    /// Gives the intervals in which these wait, and those between, a histogram of their group, as far as a series with these first and
+    /// last intervals shows them.
+    pub(crate) fn know_throughout(&mut self, waiters: &[(u32, Waiter)], range: Option<(i64, i64)>) {
+        let mut reach = BTreeMap::<u32, Range<i64>>::new();
+        for (group, waiter) in waiters {
+            let (started, seen) = (self.interval_of(waiter.start_ns), self.interval_of(waiter.seen_ns()));
+            // A clock that went astray makes no picture of a million empty rows.
+            let end = range.map_or(seen, |(_, end)| if seen.abs_diff(end) > REACH as u64 { end } else { seen });
+            let first = started.max(range.map_or(seen, |(first, _)| first));
+            let of_group = reach.entry(*group).or_insert(first..end);
+            *of_group = first.min(of_group.start)..end.max(of_group.end);
         }
         // All groups together have as many empty histograms as one may have.
         let most = (MOST_EMPTY / reach.len().max(1) as i64).clamp(1, REACH);
@@ -261,8 +275,7 @@ impl HistogramSeries {
     }
 
     /// Adds the ages of what waited in a group at a moment, which count in the interval that ends then; others are left out. They stand
-    /// for all that waited there: what [`HistogramSeries::add_waiting`] adds to all intervals counts where there are none. As with that,
-    /// the series must not be merged any more.
+    /// for all that waited there: what [`HistogramSeries::add_waiting`] adds to all intervals counts where there are none.
     pub fn add_ages(&mut self, end_ns: i64, group: &[String], ages: &Sparse) {
         let width_ns = i64::try_from(self.width_ns).unwrap_or(i64::MAX);
         if self.quantity != Quantity::Latency || end_ns.rem_euclid(width_ns) != 0 {
@@ -295,6 +308,13 @@ impl HistogramSeries {
             Some(others) if !self.groups.iter().any(|known| known == group) => others.group,
             _ => self.group_numbered(group),
         }
+    }
+
+    /// A request that waits throughout, if it does in this interval.
+    pub(crate) fn held_in(&self, interval: i64, waiter: &Waiter) -> Option<Held> {
+        let waits =
+            self.interval_of(waiter.start_ns) < self.after(interval) && self.interval_of(waiter.seen_ns()) >= interval;
+        waits.then(|| self.held(interval, waiter))
     }
 
     pub(crate) fn interval_of(&self, ns: i64) -> i64 {
@@ -367,17 +387,14 @@ impl HistogramSeries {
     pub fn waiting_among(&self, interval: i64, is_in: impl Fn(u32) -> bool) -> Waiting {
         let seen = self.waits.within.get(&interval).into_iter().flatten();
         let seen = seen.filter(|&(&group, _)| is_in(group)).flat_map(|(_, held)| held.iter().copied());
-        let after = self.after(interval);
-        let waits = |waiter: &Waiter| {
-            self.interval_of(waiter.start_ns) < after && self.interval_of(waiter.seen_ns()) >= interval
-        };
         let ages = self.waits.ages.get(&interval);
-        let throughout = self.waits.throughout.iter().filter(|(group, waiter)| {
-            is_in(*group) && waits(waiter) && ages.is_none_or(|ages| !ages.contains_key(group))
-        });
+        let throughout = self.waits.throughout.iter();
+        let throughout =
+            throughout.filter(|(group, _)| is_in(*group) && ages.is_none_or(|ages| !ages.contains_key(group)));
+        let throughout = throughout.filter_map(|(_, waiter)| self.held_in(interval, waiter));
         let ages = ages.into_iter().flatten().filter(|&(&group, _)| is_in(group));
         let ages = ages.flat_map(|(_, ages)| self.held_of_ages(ages));
-        let held = seen.chain(ages).chain(throughout.map(|(_, waiter)| self.held(interval, waiter))).collect();
+        let held = seen.chain(ages).chain(throughout).collect();
         Waiting { held, completed_only: self.waits.completed_only }
     }
 
