@@ -1,5 +1,6 @@
 //! The report of a Spark application on logs that the test writes: each cause, verdict and piece of advice is planted.
 
+mod advice;
 mod attempts;
 mod cgroups;
 mod memory;
@@ -234,6 +235,10 @@ fn planted_stragglers_have_their_cause() {
     assert_eq!(planted(&|task| task.write = 3000).0, ["shuffle_write"]);
     assert_eq!(planted(&|task| task.delay = 3000).0, ["scheduler_delay"]);
     assert_eq!(planted(&|task| (task.deserialize, task.gc) = (2000, 1000)).0, ["deserialize", "gc"]);
+    // What spilled takes its time as remainder; the spill is why.
+    let (found, report) = planted(&|task| task.spilled = 300 * MIB);
+    assert_eq!(found, ["spill", "io"]);
+    assert_eq!(number(&report, "/stragglers/0/causes/0/value"), 300 * MIB);
     assert_eq!(planted(&|task| (task.fetch, task.locality) = (3000, "ANY")).0, ["fetch_wait", "locality"]);
 }
 

@@ -4,24 +4,40 @@ use super::{Log, MIB, MS, Task, advised, number, task};
 use crate::program::{latscope, testdata};
 use serde_json::{Value, json};
 
+/// A log of eight tasks, one after the other, which the test changes; and peaks of their executor in MiB.
+pub(super) fn log_with(settings: Value, change: &dyn Fn(&mut Task), peaks: &[(&str, i64)]) -> Log {
+    let mut log = Log::new(settings);
+    log.executor("1", 1, 0);
+    log.job(0, (0, 8000), &[(0, 0, 8000)]);
+    log.peaks("1", 0, peaks);
+    for id in 0..8 {
+        let mut task = Task { cpu: 900, ..task(0, id, "1", (id * 1000, id * 1000 + 1000)) };
+        change(&mut task);
+        log.task(&task);
+    }
+    log
+}
+
+pub(super) fn sized(settings: Value, change: &dyn Fn(&mut Task), peaks: &[(&str, i64)]) -> Value {
+    log_with(settings, change, peaks).report()
+}
+
+/// Settings that shall change, and to what.
+pub(super) fn only(report: &Value) -> Vec<(String, String)> {
+    advised(report).into_iter().filter_map(|(setting, advised)| Some((setting, advised?))).collect()
+}
+
+pub(super) fn is(setting: &str, advised: &str) -> Vec<(String, String)> {
+    vec![(setting.to_string(), advised.to_string())]
+}
+
+pub(super) fn why(report: &Value, setting: &str) -> String {
+    let advice = report["memory"]["advice"].as_array().unwrap().iter().find(|advice| advice["setting"] == setting);
+    advice.unwrap()["why"].as_str().unwrap().into()
+}
+
 #[test]
 fn memory_is_advised_with_its_arithmetic() {
-    let sized = |settings: Value, change: &dyn Fn(&mut Task), peaks: &[(&str, i64)]| {
-        let mut log = Log::new(settings);
-        log.executor("1", 1, 0);
-        log.job(0, (0, 8000), &[(0, 0, 8000)]);
-        log.peaks("1", 0, peaks);
-        for id in 0..8 {
-            let mut task = Task { cpu: 900, ..task(0, id, "1", (id * 1000, id * 1000 + 1000)) };
-            change(&mut task);
-            log.task(&task);
-        }
-        log.report()
-    };
-    let only = |report: &Value| -> Vec<(String, String)> {
-        advised(report).into_iter().filter_map(|(setting, advised)| Some((setting, advised?))).collect()
-    };
-    let is = |setting: &str, advised: &str| vec![(setting.to_string(), advised.to_string())];
     // The run of the specification with 512 MiB: 215 MiB spilled, a peak of 123; with 1 GiB the same did not spill.
     let half = json!({"spark.master": "yarn", "spark.executor.memory": "512m"});
     let spill = |task: &mut Task| (task.spilled, task.peak) = (215 * MIB, 123 * MIB);
@@ -95,10 +111,6 @@ fn memory_is_advised_with_its_arithmetic() {
     let report = sized(settings("1g"), &python, &[]);
     assert_eq!(only(&report), is("spark.executor.memoryOverhead", "640m"));
     // Every number that is printed follows from those before it.
-    let why = |report: &Value, setting: &str| -> String {
-        let advice = report["memory"]["advice"].as_array().unwrap().iter().find(|advice| advice["setting"] == setting);
-        advice.unwrap()["why"].as_str().unwrap().into()
-    };
     assert!(why(&report, "spark.executor.memoryOverhead").contains("half as much again, 640m in steps of 128m"));
     let report = sized(settings("8g"), &|_| (), &[("OnHeapUnifiedMemory", 20)]);
     let heap = why(&report, "spark.executor.memory");

@@ -48,6 +48,11 @@ pub enum Cause {
         /// Records that it read, and the median.
         records: [u64; 2],
     },
+    /// It had more data than fit into its memory, and spilled more than others did: bytes of memory, its own and the median.
+    Spill {
+        /// Its own and the median.
+        bytes: [u64; 2],
+    },
     /// Tasks with no more than their share of the data are slow on its executor, or on all executors of its host.
     Slow {
         /// Whether it is the whole host, of several executors.
@@ -91,6 +96,7 @@ impl Cause {
             Cause::Skew { .. } => "data_skew",
             Cause::Slow { is_host: true, .. } => "slow_host",
             Cause::Slow { .. } => "slow_executor",
+            Cause::Spill { .. } => "spill",
             Cause::Throttled { .. } => "throttling",
             Cause::Locality { .. } => "locality",
             Cause::Part { part, input, .. } => match part {
@@ -112,6 +118,7 @@ impl Cause {
     pub fn numbers(&self) -> Option<[u64; 2]> {
         match self {
             Cause::Skew { bytes, records } => Some(if bytes[0] > 0 { *bytes } else { *records }),
+            Cause::Spill { bytes } => Some(*bytes),
             Cause::Slow { medians_ns, .. } => Some(*medians_ns),
             Cause::Part { ns, .. } | Cause::Throttled { ns } => Some(*ns),
             Cause::Locality { .. } => None,
@@ -150,6 +157,7 @@ struct Usual {
     took_ns: u64,
     bytes: u64,
     records: u64,
+    spilled: u64,
     throttled_ns: u64,
     parts: [u64; TIME_PARTS.len()],
     locality: u8,
@@ -165,6 +173,7 @@ impl Usual {
             took_ns: median(tasks().map(Task::took_ns)),
             bytes: median(tasks().map(|task| task.bytes)),
             records: median(tasks().map(|task| task.records)),
+            spilled: median(tasks().map(|task| task.spilled)),
             throttled_ns: median(tasks().map(|task| tasks_of.throttled_ns(task))),
             parts: std::array::from_fn(|part| median(tasks().map(|task| task.parts[part]))),
             locality: (0..=255).max_by_key(|&at| (localities[usize::from(at)], 255 - at)).unwrap_or(0),
@@ -238,7 +247,10 @@ impl SparkTasks {
         let ratio = |own: u64, usual: u64| own as f64 / usual.max(1) as f64;
         let by_data = ratio(task.bytes, usual.bytes).max(ratio(task.records, usual.records)) - 1.0;
         let is_explained = by_data * usual.took_ns as f64 >= more_ns as f64 / 2.0;
-        let parts = parts.into_iter().map(|(_, cause)| cause);
+        // Spark has no time of a spill: it is in the parts that are longer, as what causes them.
+        let spilled = [task.spilled, usual.spilled];
+        let spill = (spilled[0] > spilled[1].saturating_add(spilled[1] / 2)).then_some(Cause::Spill { bytes: spilled });
+        let parts = spill.into_iter().chain(parts.into_iter().map(|(_, cause)| cause));
         match has_more_data && !is_explained {
             true => drop(causes.splice(0..0, parts)),
             false => causes.extend(parts),

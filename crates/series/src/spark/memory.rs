@@ -68,19 +68,7 @@ impl Settings<'_> {
 
     /// A number of bytes; digits alone are multiples of `unit`.
     pub fn bytes(&self, name: &str, unit: u64) -> Option<u64> {
-        let text = self.get(name)?.to_ascii_lowercase();
-        let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-        let factor = match &text[end..] {
-            "" => unit,
-            "b" => 1,
-            "k" | "kb" | "kib" => 1 << 10,
-            "m" | "mb" | "mib" => 1 << 20,
-            "g" | "gb" | "gib" => 1 << 30,
-            "t" | "tb" | "tib" => 1 << 40,
-            "p" | "pb" | "pib" => 1 << 50,
-            _ => return None,
-        };
-        text[..end].parse::<u64>().ok()?.checked_mul(factor)
+        bytes_of(self.get(name)?, unit)
     }
 
     /// A share from 0 to 1, or what it is unless it is set.
@@ -103,6 +91,23 @@ impl Settings<'_> {
     pub fn enforces_overhead(&self) -> bool {
         self.get("spark.master").is_none_or(|master| !master.starts_with("local") && !master.starts_with("spark://"))
     }
+}
+
+/// A number of bytes; digits alone are multiples of `unit`.
+pub(super) fn bytes_of(text: &str, unit: u64) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let factor = match &text[end..] {
+        "" => unit,
+        "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        "t" | "tb" | "tib" => 1 << 40,
+        "p" | "pb" | "pib" => 1 << 50,
+        _ => return None,
+    };
+    text[..end].parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// The memory of an executor by its settings, bytes.
@@ -137,11 +142,13 @@ impl Pool {
         let heap = settings.bytes(if is_local { "spark.driver.memory" } else { "spark.executor.memory" }, MIB);
         let heap = heap.unwrap_or(1 << 30);
         let fraction = settings.share("spark.memory.fraction", 0.6);
-        let cores = tasks.executors.iter().map(|executor| executor.cores).max();
+        let own = tasks.executors.iter().filter(|executor| executor.profile == 0);
+        let cores = own.map(|executor| executor.cores).max();
         let cores = cores.or_else(|| settings.get("spark.executor.cores")?.parse().ok()).unwrap_or(1);
         let per_task = settings.get("spark.task.cpus").and_then(|cpus| cpus.parse::<u64>().ok()).unwrap_or(1).max(1);
         let peaks = tasks.peaks_by_executor();
-        let others = peaks.iter().filter(|(executor, _)| is_local || **executor != "driver");
+        let others =
+            peaks.iter().filter(|(executor, _)| (is_local || **executor != "driver") && tasks.has_settings(executor));
         let is_kubernetes = settings.get("spark.master").is_some_and(|master| master.starts_with("k8s"));
         let runs_python = tasks.stages.values().any(|stage| stage.runs_python);
         let usual = if is_kubernetes && runs_python { 0.4 } else { 0.1 };

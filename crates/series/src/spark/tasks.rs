@@ -33,7 +33,7 @@ pub(super) struct Task {
     pub records: u64,
     /// Peak of execution memory and what was spilled.
     pub memory: u64,
-    pub has_spilled: bool,
+    pub spilled: u64,
     pub parts: [u64; TIME_PARTS.len()],
 }
 
@@ -177,14 +177,36 @@ impl SparkExecutor {
 
     /// Whether its container, or the machine, ran out of memory.
     pub fn was_killed_for_memory(&self) -> bool {
-        const WORDS: [&str; 5] =
-            ["exceeding memory limits", "exceeding physical memory", "OOMKilled", "code 137", "status 137"];
-        self.is_lost() && WORDS.iter().any(|words| self.removed.contains(words))
+        const WORDS: [&str; 7] = [
+            "exceeding memory limits",
+            "exceeding physical memory",
+            "beyond physical memory",
+            "beyond the physical memory",
+            "oomkilled",
+            "code 137",
+            "status 137",
+        ];
+        !self.was_killed_for_address_space() && self.was_lost_with(&WORDS)
     }
 
-    /// Whether its heap was exhausted: the exit code of Spark for that.
+    /// Whether YARN killed its container for the address space that it had reserved, not for what it filled.
+    pub fn was_killed_for_address_space(&self) -> bool {
+        const WORDS: [&str; 3] = ["exceeding virtual memory", "beyond virtual memory", "beyond the virtual memory"];
+        // What YARN says of physical memory has the virtual one, too.
+        let is_only = self.was_lost_with(&["virtual memory used"]) && !self.was_lost_with(&["physical memory used"]);
+        is_only || self.was_lost_with(&WORDS)
+    }
+
+    /// Whether its heap was exhausted: the exit code of Spark for that, unless the error says that it was another part of its memory.
     pub fn ran_out_of_heap(&self) -> bool {
-        self.is_lost() && ["code 52", "status 52", "OutOfMemoryError"].iter().any(|words| self.removed.contains(words))
+        const OTHERS: [&str; 3] = ["metaspace", "native thread", "direct buffer memory"];
+        self.was_lost_with(&["code 52", "status 52", "outofmemoryerror"]) && !self.was_lost_with(&OTHERS)
+    }
+
+    /// Whether it was lost, and the reason has any of these words in small letters, whatever is between quotation marks.
+    pub(super) fn was_lost_with(&self, words: &[&str]) -> bool {
+        let reason = self.removed.to_ascii_lowercase().replace('\'', "");
+        self.is_lost() && words.iter().any(|words| reason.contains(words))
     }
 }
 
@@ -321,7 +343,7 @@ impl SparkTasks {
                     bytes: count(Field::Size),
                     records: count(Field::InputRecords).saturating_add(count(Field::ShuffleRecords)),
                     memory: count(Field::PeakMemory).saturating_add(count(Field::Spilled)),
-                    has_spilled: count(Field::Spilled) > 0,
+                    spilled: count(Field::Spilled),
                     parts: TIME_PARTS.map(count),
                 });
             }
@@ -461,9 +483,28 @@ impl SparkTasks {
         groups.into_values().collect()
     }
 
+    /// The stages that ran with what the settings say of executors, not with a resource profile of their own.
+    pub(super) fn of_settings(&self) -> impl Iterator<Item = &SparkStage> {
+        self.stages.values().filter(|stage| stage.profile == 0)
+    }
+
+    /// The resource profiles that stages had of their own, and how many had each.
+    pub fn profiles(&self) -> BTreeMap<i64, u64> {
+        let mut profiles = BTreeMap::new();
+        let own = self.stages.values().filter(|stage| stage.profile != 0);
+        own.for_each(|stage| *profiles.entry(stage.profile).or_default() += 1);
+        profiles
+    }
+
+    /// Whether an executor has what the settings say, as far as that is known.
+    pub(super) fn has_settings(&self, id: &str) -> bool {
+        self.executors.iter().find(|executor| executor.id == id).is_none_or(|executor| executor.profile == 0)
+    }
+
     /// The most that a task that spilled had in memory and spilled, bytes.
     pub(super) fn spilling(&self) -> u64 {
-        self.tasks().filter(|task| task.has_spilled).map(|task| task.memory).max().unwrap_or(0)
+        let tasks = self.of_settings().flat_map(|stage| &stage.tasks);
+        tasks.filter(|task| task.spilled > 0).map(|task| task.memory).max().unwrap_or(0)
     }
 
     /// Peaks of memory of each executor, over all stages.

@@ -280,9 +280,12 @@ impl SparkReport<'_> {
         // Without settings there are the defaults of Spark, which are not what the application had.
         let known = |number: String| if pool.is_known { number } else { "null".into() };
         let is_sampled = tasks.peaks_by_executor().values().any(Peaks::is_sampled);
+        let profiles = tasks.profiles().into_iter();
+        let profiles = profiles.map(|(profile, stages)| format!("{{\"profile\":{profile},\"stages\":{stages}}}"));
+        let profiles = profiles.collect::<Vec<_>>().join(",");
         let reported = pool.reported.map_or("null".into(), |bytes| bytes.to_string());
         format!(
-            "{{\"sampled\":{is_sampled},\"heap\":{},\"fraction\":{},\"storage_fraction\":{},\"unified\":{},\"reported\":{reported},\
+            "{{\"sampled\":{is_sampled},\"profiles\":[{profiles}],\"heap\":{},\"fraction\":{},\"storage_fraction\":{},\"unified\":{},\"reported\":{reported},\
              \"off_heap\":{},\"overhead\":{},\"container\":{},\"tasks_at_a_time\":{},\"peaks\":{{{}}},\n\"stages\":[{}],\n\"advice\":[{}]}}",
             known(pool.heap.to_string()),
             known(pool.fraction.to_string()),

@@ -290,6 +290,19 @@ impl<'a> SparkReport<'a> {
         for (why, changes) in reasons {
             text.push(&format!("{}: {why}", changes.join("; ")));
         }
+        for (profile, stages) in self.analysis.tasks.profiles() {
+            let property = |name: &str| {
+                let key = format!("{}{profile}.{name}", Context::SPARK_PROFILE);
+                self.context.properties.get(&key).map_or("?", String::as_str)
+            };
+            text.push(&format!(
+                "resource profile {profile} (executors of {} cores and {} of heap): {stages} stage{} ran with it; what is advised is for \
+                 the others, and from their numbers alone",
+                property("cores"),
+                property("memory"),
+                if stages == 1 { "" } else { "s" }
+            ));
+        }
     }
 
     fn what_if(&self, text: &mut Text) {

@@ -44,6 +44,10 @@ fn cause(cause: &Cause) -> String {
             let what = if *is_host { "host" } else { "executor" };
             format!("slow {what} {name} ({}): tasks take {there} there, {elsewhere} elsewhere", grade.word())
         }
+        Cause::Spill { bytes } => {
+            let [own, usual] = bytes.map(format_size);
+            format!("spill: {own} of memory, median {usual}")
+        }
         Cause::Throttled { ns } => {
             let more = format_duration(ns[0].saturating_sub(ns[1]));
             format!(
