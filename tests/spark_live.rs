@@ -119,7 +119,9 @@ fn a_picture_of_what_runs_has_every_executor() {
     let page = folder.path().join("live.html");
     latscope(&["spark", "-r", &url, "--follow", "-i", "1s", "-o", page.to_str().unwrap()]).success();
     let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains("http-equiv=\"refresh\"") && page.contains(APP), "{page}");
+    // Nothing comes any more.
+    assert!(!page.contains("http-equiv=\"refresh\"") && page.contains("the application has ended"), "{page}");
+    assert!(page.contains(APP) && !page.contains("(gone)"), "{page}");
     // Those that run are drawn up to now; those that ended days ago are not.
     for what in ["sql 3 q67 &lt;b&gt; (runs)", "job 7 collect at x (runs)", "stage 67 parquet at"] {
         assert!(page.contains(what), "{what}: {page}");
@@ -131,6 +133,28 @@ fn a_picture_of_what_runs_has_every_executor() {
         let rounded = format!("heap at most {}MiB", heap.div_ceil(MIB));
         assert!(page.contains(&expected) || page.contains(&rounded), "{expected}");
     }
+}
+
+#[test]
+fn an_application_is_followed_for_a_time_and_executors_that_are_lost_are_marked() {
+    let turns = AtomicUsize::new(0);
+    let mut left = listed("end.executors");
+    left.retain(|executor| executor["id"] != "1");
+    let left = json!(left).to_string();
+    let url = serving(move |path| match path {
+        "/executors" if turns.fetch_add(1, Ordering::SeqCst) > 0 => Some((200, left.clone())),
+        "/executors" => Some((200, answered("end.executors"))),
+        "/stages" => Some((200, answered("end.stages"))),
+        other => application(other).or(Some((404, String::new()))),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("live.svg");
+    latscope(&["spark", "-r", &url, "--follow", "--for", "2s", "-i", "1s", "-o", picture.to_str().unwrap()]).success();
+    let picture = std::fs::read_to_string(picture).unwrap();
+    assert!(picture.contains(">executor 1 (gone)<") && picture.contains(">executor 0<"), "{picture}");
+    // Other views end with their input.
+    let refused = end(command(LATSCOPE).args(["summary", "-r", &url, "--follow", "--for", "2s"]), b"").failure(2);
+    assert!(refused.contains("--for is for live captures"), "{refused}");
 }
 
 #[test]

@@ -128,6 +128,10 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
     // The words at the end are what is explained, and do not restrict the trace.
     let within = if let Verb::Explain(typed) = &mut typed.verb { Some(typed.within.take()) } else { None };
     let is_of_stacks = matches!(typed.verb, Verb::Stacks(_) | Verb::Flamegraph(_));
+    let for_ns = match &mut typed.verb {
+        Verb::Spark(args::Spark { input, .. }) if input.follow => folding::duration("--for", &input.live.for_.take())?,
+        _ => None,
+    };
     let mut selection = None;
     let input = match &mut typed.verb {
         Verb::Heatmap(typed) => Some(&mut typed.input),
@@ -188,7 +192,7 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         }
         Verb::Spark(args::Spark { sample: Some(output), .. }) => Plan::SparkSample(spark::sample(output, &reading)),
         Verb::Spark(typed) if typed.graphite.is_some() || typed.input.follow => {
-            Plan::SparkLive(spark::live(typed, &reading)?)
+            Plan::SparkLive(spark::live(typed, &reading, for_ns)?)
         }
         Verb::Spark(typed) => {
             let mut reading = reading;

@@ -6,6 +6,12 @@ use latscope_event::spark::SparkSpan;
 use latscope_series::spark::{Usage, UsageSample};
 use latscope_series::{SparkCgroup, SparkExecutorNow, SparkMetric, SparkMetrics, SparkSample};
 use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// How long an answer is waited for. One that takes longer is taken the next time.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Where running applications are heard of.
 pub enum SparkLive {
@@ -15,11 +21,18 @@ pub enum SparkLive {
     Rest(Box<SparkPoll>),
 }
 
-/// An application that is asked.
+/// An application that is asked, on a thread of its own: a driver that hangs is waited for until its connection times out.
 pub struct SparkPoll {
-    now: SparkNow,
+    app: String,
+    turns: Sender<()>,
+    answers: Receiver<Answer>,
+    is_asked: bool,
+    spans: Vec<SparkSpan>,
     metrics: SparkMetrics,
 }
+
+/// What executors do, and the newest queries, jobs and stages.
+type Answer = Result<(Vec<SparkNumbers>, Vec<SparkSpan>), Unanswered>;
 
 impl SparkLive {
     /// The application whose driver has this URL.
@@ -27,31 +40,58 @@ impl SparkLive {
     /// # Errors
     /// A sentence.
     pub fn rest(url: &str) -> Result<SparkLive, String> {
-        let now = SparkNow::open(url)?;
-        Ok(SparkLive::Rest(Box::new(SparkPoll { now, metrics: SparkMetrics::default() })))
+        let mut now = SparkNow::open(url)?;
+        let (app, (turns, turn), (answer, answers)) = (now.id().to_string(), channel(), channel());
+        thread::spawn(move || {
+            while turn.recv().is_ok() {
+                let told = now.ask().map(|numbers| (numbers, now.spans().cloned().collect()));
+                if answer.send(told).is_err() {
+                    return;
+                }
+            }
+        });
+        let (spans, metrics) = (Vec::new(), SparkMetrics::default());
+        Ok(SparkLive::Rest(Box::new(SparkPoll { app, turns, answers, is_asked: false, spans, metrics })))
     }
 
     /// The newest queries, jobs and stages; Spark does not report them to Graphite.
     pub fn spans(&self) -> Vec<SparkSpan> {
         match self {
             SparkLive::Graphite(_) => Vec::new(),
-            SparkLive::Rest(poll) => poll.now.spans().cloned().collect(),
+            SparkLive::Rest(poll) => poll.spans.clone(),
         }
     }
 
-    /// Who reported since the last call, or what is answered at this second since 1970.
+    /// Who reported since the last call, or what is answered at this second since 1970; `None` while there is no answer yet.
     ///
     /// # Errors
     /// When an application that is asked does not answer.
-    pub fn take(&mut self, at_s: i64) -> Result<Vec<SparkExecutorNow>, Unanswered> {
+    pub fn take(&mut self, at_s: i64) -> Result<Option<Vec<SparkExecutorNow>>, Unanswered> {
         match self {
-            SparkLive::Graphite(graphite) => Ok(graphite.take()),
-            SparkLive::Rest(poll) => {
-                let answer = poll.now.ask()?;
-                answer.iter().for_each(|numbers| add(&mut poll.metrics, poll.now.id(), numbers, at_s));
-                Ok(poll.metrics.take())
-            }
+            SparkLive::Graphite(graphite) => Ok(Some(graphite.take())),
+            SparkLive::Rest(poll) => poll.take(at_s),
         }
+    }
+}
+
+impl SparkPoll {
+    fn take(&mut self, at_s: i64) -> Result<Option<Vec<SparkExecutorNow>>, Unanswered> {
+        // The thread lives as long as what it is asked with.
+        if !std::mem::replace(&mut self.is_asked, true) {
+            let _ = self.turns.send(());
+        }
+        let answer = match self.answers.recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Timeout) => return Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Unanswered { why: "nobody asks any more".into(), is_over: true });
+            }
+            Ok(answer) => answer,
+        };
+        self.is_asked = false;
+        let (numbers, spans) = answer?;
+        self.spans = spans;
+        numbers.iter().for_each(|numbers| add(&mut self.metrics, &self.app, numbers, at_s));
+        Ok(Some(self.metrics.take()))
     }
 }
 

@@ -71,6 +71,10 @@ impl SparkTimeline {
     /// Adds an interval that ended at this second, with those who reported in it. An executor that reports less often does what it did last.
     pub fn add(&mut self, at_s: i64, reported: &[SparkExecutorNow]) {
         let mut column = SparkColumn { at_s, parts: parts(reported), ..SparkColumn::default() };
+        // Without an answer nothing is known of anybody.
+        if self.is_asked && reported.is_empty() {
+            return self.push(column);
+        }
         for executor in reported {
             if self.app.is_empty() {
                 self.app.clone_from(&executor.app);
@@ -128,10 +132,27 @@ impl SparkTimeline {
             }
             column.memory.insert(at, memory);
         }
+        self.push(column);
+    }
+
+    fn push(&mut self, column: SparkColumn) {
         self.columns.push_back(column);
         while self.columns.len() > self.most.max(1) {
             self.columns.pop_front();
         }
+    }
+
+    /// The newest column with those who live; not the last one while a driver that is asked does not answer.
+    pub fn known(&self) -> Option<&SparkColumn> {
+        self.columns.iter().rev().find(|column| !self.is_asked || !column.memory.is_empty())
+    }
+
+    /// What an executor is called, and whether it is gone.
+    pub fn title(&self, at: usize) -> String {
+        let name = &self.executors[at];
+        let title = if name == "driver" { name.clone() } else { format!("executor {name}") };
+        let is_gone = self.known().is_some_and(|known| !known.memory.contains_key(&at));
+        if is_gone { title + " (gone)" } else { title }
     }
 
     /// The numbers of executors in the order in which they are shown: 2 before 10, and the driver behind them.
@@ -228,9 +249,12 @@ mod tests {
         let shown: Vec<&str> = timeline.order().into_iter().map(|at| &*timeline.executors[at]).collect();
         assert_eq!(shown, ["2", "10", "11", "driver"]);
         let live = |at: usize| timeline.columns[at].memory.len();
-        assert_eq!([live(0), live(1), live(2)], [3, 3, 3]);
+        assert_eq!([live(0), live(1), live(2)], [3, 0, 3]);
+        assert_eq!([timeline.columns[1].active, timeline.columns[2].active], [None, Some(2)]);
         let [ten, eleven] = ["10", "11"].map(|name| timeline.executors.iter().position(|found| found == name).unwrap());
         assert!(!timeline.columns[2].memory.contains_key(&ten) && timeline.columns[2].memory.contains_key(&eleven));
+        timeline.add(16, &[]);
+        assert_eq!([timeline.title(ten), timeline.title(eleven)], ["executor 10 (gone)", "executor 11"]);
     }
 
     #[test]

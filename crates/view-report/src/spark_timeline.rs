@@ -42,11 +42,12 @@ pub fn spark_timeline(timeline: &SparkTimeline, source: &str, width: u32, theme:
     picture.draw(source)
 }
 
-/// The same as a page that a browser reads again after so many seconds.
-pub fn spark_page(timeline: &SparkTimeline, source: &str, again_s: u64) -> String {
+/// The same as a page that a browser reads again after so many seconds; never, once it is complete.
+pub fn spark_page(timeline: &SparkTimeline, source: &str, again_s: Option<u64>) -> String {
     let picture = spark_timeline(timeline, source, 1200, Theme::Adaptive);
+    let again = again_s.map_or(String::new(), |s| format!("<meta http-equiv=\"refresh\" content=\"{s}\">"));
     format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"{again_s}\">\
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">{again}\
          <title>{}</title><style>body{{margin:0;background:Canvas}}svg{{max-width:100%;height:auto}}</style></head>\n\
          <body>\n{picture}</body></html>\n",
         Escaped(&timeline.app)
@@ -184,7 +185,6 @@ impl Picture<'_> {
 
     /// The memory of an executor: a line for each area, with its peak.
     fn memory(&self, svg: &mut Svg, y: f64, at: usize) -> f64 {
-        let name = &self.timeline.executors[at];
         // One scale for all executors, so that they compare; the driver is something else.
         let is_driver = self.timeline.is_driver(at);
         let alike =
@@ -209,8 +209,7 @@ impl Picture<'_> {
             names.push((format!("{title} {peak}"), ink));
         }
         let names: Vec<(&str, &str)> = names.iter().rev().map(|(name, ink)| (name.as_str(), *ink)).collect();
-        let title = if name == "driver" { name.clone() } else { format!("Executor {name}") };
-        self.heading(svg, y, &title, &names);
+        self.heading(svg, y, &self.timeline.title(at), &names);
         plot.area.bottom() + 42.0
     }
 }

@@ -13,6 +13,8 @@ const NAME: usize = 16;
 const NUMBERS: usize = 34;
 /// Columns between two labels of the axis.
 const LABEL: usize = 12;
+/// A screen of so many rows has queries, jobs and stages even where executors have no room.
+const LARGE: usize = 30;
 
 /// Draws the newest columns for a terminal of this size: as many lines as it has rows at most.
 pub fn spark_screen(timeline: &SparkTimeline, source: &str, (columns, rows): (usize, usize)) -> Vec<Line> {
@@ -26,6 +28,13 @@ pub fn spark_screen(timeline: &SparkTimeline, source: &str, (columns, rows): (us
     let count = |value: f64| format_count(value as u64);
     let of = if most_cores > 0.0 { format!(" of {} cores", count(most_cores)) } else { String::new() };
     lines.push(screen.row("active tasks", most_tasks.max(most_cores), &active, &count, most_tasks, &of));
+    let has_groups_now = screen.shown.iter().any(|column| column.groups != [None; SPARK_GROUPS.len()]);
+    // Queries, jobs and stages where there is room for them beside everybody's memory, and on a large screen.
+    let fixed = 4 + SPARK_PARTS.len() + if has_groups_now { 1 + SPARK_GROUPS.len() } else { 0 };
+    let kinds = ["sql", "job", "stage"].map(|kind| (kind, screen.spans(timeline, kind)));
+    if rows >= LARGE || fixed + kinds.len() + timeline.executors.len() * (SPARK_MEMORY.len() + 1) <= rows {
+        lines.extend(kinds.into_iter().filter_map(|(_, line)| line));
+    }
     lines.push(Line::new("run time of tasks that ended, in cores"));
     let part = |at: usize| move |column: &SparkColumn| column.parts.map(|parts| parts[at]);
     // One scale, so that parts compare.
@@ -34,7 +43,7 @@ pub fn spark_screen(timeline: &SparkTimeline, source: &str, (columns, rows): (us
     for (at, name) in SPARK_PARTS.iter().enumerate() {
         lines.push(screen.row(&format!("  {name}"), most, &part(at), &cores, screen.most(part(at)), ""));
     }
-    if screen.shown.iter().any(|column| column.groups != [None; SPARK_GROUPS.len()]) {
+    if has_groups_now {
         let shared = if timeline.is_shared { " (some executors share one)" } else { "" };
         lines.push(Line::new(&format!("control groups, in cores{shared}")));
         let group = |at: usize| move |column: &SparkColumn| column.groups[at];
@@ -48,7 +57,7 @@ pub fn spark_screen(timeline: &SparkTimeline, source: &str, (columns, rows): (us
     let areas = &SPARK_MEMORY[..SPARK_MEMORY.len() - usize::from(!has_groups)];
     // The last line is the axis.
     let room = rows.saturating_sub(lines.len() + 1) / (areas.len() + 1);
-    let newest = screen.shown.last().map(|column| &column.memory);
+    let newest = timeline.known().map(|column| &column.memory);
     // Those that live come first where not all fit.
     let order = timeline.order();
     let mut shown = order.clone();
@@ -57,9 +66,7 @@ pub fn spark_screen(timeline: &SparkTimeline, source: &str, (columns, rows): (us
     shown.truncate(room.max(1));
     let size = |value: f64| format_size(value as u64);
     for at in order.into_iter().filter(|at| shown.contains(at)) {
-        let name = &timeline.executors[at];
-        let title = if name == "driver" { name.clone() } else { format!("executor {name}") };
-        lines.push(Line::new(&title));
+        lines.push(Line::new(&timeline.title(at)));
         for (area, title) in areas.iter().enumerate() {
             // A driver has no control group that is sampled, and executors of other machines have none.
             if area == SPARK_MEMORY.len() - 1 && timeline.peaks[at][area].is_none() {
@@ -89,7 +96,7 @@ pub fn spark_screen(timeline: &SparkTimeline, source: &str, (columns, rows): (us
 
 fn head(timeline: &SparkTimeline, source: &str) -> String {
     let app = if timeline.app.is_empty() { "no application has reported yet" } else { &timeline.app };
-    let live = timeline.columns.back().map(|column| column.memory.keys().filter(|&&at| !timeline.is_driver(at)));
+    let live = timeline.known().map(|column| column.memory.keys().filter(|&&at| !timeline.is_driver(at)));
     let count = live.map_or(0, Iterator::count);
     let executors =
         if count == 1 { "1 executor".to_string() } else { format!("{} executors", format_count(count as u64)) };
@@ -135,6 +142,42 @@ impl Screen<'_> {
         line
     }
 
+    /// Queries, jobs or stages, each from its start with its number, and the newest of those that run. One that starts hides those before it.
+    fn spans(&self, timeline: &SparkTimeline, kind: &str) -> Option<Line> {
+        let second = |at: usize| self.shown.get(at).map(|column| column.at_s.saturating_mul(1_000_000_000));
+        let (start_ns, known) = (second(0)?, timeline.known()?);
+        // In which column a time is.
+        let column = |ns: i64| self.shown.partition_point(|column| column.at_s.saturating_mul(1_000_000_000) < ns);
+        let newest = column(known.at_s.saturating_mul(1_000_000_000)).min(self.shown.len() - 1);
+        let of_kind = timeline.spans.iter().filter(|span| span.kind == kind);
+        let mut spans: Vec<_> = of_kind.filter(|span| span.end_ns.is_none_or(|end_ns| end_ns > start_ns)).collect();
+        spans.sort_by_key(|span| (span.start_ns, span.id));
+        let newest_span = *spans.last()?;
+        let mut cells = vec![' '; self.shown.len()];
+        for span in &spans {
+            let (left, right) = (column(span.start_ns), span.end_ns.map_or(newest, &column).min(newest));
+            if left > right {
+                continue;
+            }
+            let words = format!("│{}", span.id);
+            let has_room = words.chars().count() <= right + 1 - left;
+            let words = words.chars().take(if has_room { words.chars().count() } else { 1 });
+            cells[left..=right]
+                .iter_mut()
+                .zip(words.chain(std::iter::repeat('─')))
+                .for_each(|(cell, symbol)| *cell = symbol);
+        }
+        let mut line = Line::new(&format!("  {kind}"));
+        line.pad_to(NAME + self.width - self.shown.len());
+        for symbol in cells {
+            line.push_cell(Cell::plain(symbol));
+        }
+        let is_known = self.shown.last().is_some_and(|column| column.at_s == known.at_s);
+        let runs = is_known && newest_span.end_ns.is_none();
+        line.push(&if runs { format!("  now {} {}", newest_span.id, newest_span.name) } else { "  now -".into() });
+        Some(line)
+    }
+
     /// The times of day at which columns ended, and how many executors have no room.
     fn axis(&self, left_out: usize) -> Line {
         let mut line = Line::default();
@@ -162,6 +205,7 @@ impl Screen<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use latscope_event::spark::SparkSpan;
 
     /// Three columns of an executor with two tasks on four cores, and one that has said nothing of its memory.
     fn timeline() -> SparkTimeline {
@@ -212,6 +256,35 @@ mod tests {
         assert!(text[at + 1].ends_with(" ▆█  now 1.50     most 1.50"), "{text:#?}");
         assert!(text[at + 2].ends_with("  ▄  now 0.75     most 0.75"), "{text:#?}");
         assert!(text.iter().any(|line| line.ends_with("  █  now 900MiB   most 900MiB")), "{text:#?}");
+    }
+
+    #[test]
+    fn queries_and_jobs_have_rows_where_there_is_room() {
+        let mut timeline = timeline();
+        timeline.is_asked = true;
+        let span = |kind, id, start_s: i64, end_s: Option<i64>| {
+            let end_ns = end_s.map(|end_s| end_s * 1_000_000_000);
+            SparkSpan { kind, id, name: "count at x".into(), start_ns: start_s * 1_000_000_000, end_ns }
+        };
+        // A query of before, one that runs, a job whose number has no room, and no stage.
+        timeline.spans = vec![span("sql", 7, 50, Some(90)), span("sql", 8, 95, None), span("job", 1000, 92, Some(116))];
+        let text = |timeline: &SparkTimeline, rows| -> Vec<String> {
+            spark_screen(timeline, "asking x", (80, rows)).iter().map(Line::text).collect()
+        };
+        let screen = text(&timeline, 30);
+        let at = screen.iter().position(|line| line.starts_with("  sql ")).unwrap();
+        assert!(screen[at].ends_with(" │8─  now 8 count at x"), "{screen:#?}");
+        assert!(screen[at + 1].starts_with("  job ") && screen[at + 1].ends_with("│──  now -"), "{screen:#?}");
+        assert!(!screen[at + 2].starts_with("  stage "), "{screen:#?}");
+        // A small screen has memory instead.
+        assert!(!text(&timeline, 22).iter().any(|line| line.starts_with("  sql ")));
+        // While a driver does not answer, nothing is known: neither what runs nor how much.
+        timeline.columns.push_back(SparkColumn { at_s: 130, ..Default::default() });
+        let screen = text(&timeline, 30);
+        assert!(screen[0].contains("2 executors"), "{screen:#?}");
+        assert!(screen[1].ends_with("▂█▄   now -        most 4 of 4 cores"), "{screen:#?}");
+        assert!(screen[at].ends_with(" │8─   now -"), "{screen:#?}");
+        assert!(!screen.iter().any(|line| line.contains("gone")), "{screen:#?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 #[derive(Args, Debug, Default)]
 pub struct Live {
     /// Capture for this time [default: until Ctrl-C]
-    #[arg(long = "for", value_name = "DURATION", help_heading = "Live", conflicts_with = "read")]
+    #[arg(long = "for", value_name = "DURATION", help_heading = "Live")]
     pub for_: Option<String>,
     /// Capture only these system calls, e.g. read,write,fsync; others then cost next to nothing
     #[arg(long, value_name = "CALL", value_delimiter = ',', help_heading = "Live", conflicts_with = "read")]

@@ -90,7 +90,9 @@ pub struct SparkLive {
 }
 
 /// Plans `spark --graphite` and `spark --follow`.
-pub fn live(typed: args::Spark, reading: &Reading) -> Result<SparkLive, Failure> {
+///
+/// An application that is asked is an input and yet live, so `for_ns` may be given with it.
+pub fn live(typed: args::Spark, reading: &Reading, for_ns: Option<u64>) -> Result<SparkLive, Failure> {
     let (source, usual_ns) = match (typed.graphite, reading.files.first()) {
         (Some(address), None) => (SparkSource::Graphite(address), 10_000_000_000),
         (Some(_), Some(_)) => {
@@ -124,7 +126,7 @@ pub fn live(typed: args::Spark, reading: &Reading) -> Result<SparkLive, Failure>
     if interval_ns < 1_000_000_000 {
         return Err(Failure::Usage("-i must be 1s or more: executors date what they do by the second.".into()));
     }
-    let for_ns = reading.live.as_ref().and_then(|live| live.for_ns);
+    let for_ns = for_ns.or(reading.live.as_ref().and_then(|live| live.for_ns));
     let (width, theme) = (picture_width(typed.pixels)?, theme(typed.dark, typed.light));
     Ok(SparkLive { source, interval_ns, has_groups, for_ns, json: typed.json, width, theme, output: typed.output })
 }

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const TURN: Duration = Duration::from_millis(50);
 /// So many columns of the last intervals are kept: more than any screen has.
 const COLUMNS: usize = 1000;
+/// Why it ends by itself.
+const ENDED: &str = "the application has ended, or its driver";
 
 /// Where what was heard goes.
 enum To {
@@ -32,7 +34,7 @@ enum To {
 /// Runs until Ctrl-C, for a time, or until the application ends.
 pub fn run(plan: &Plan) -> Result<(), Failure> {
     let is_over = reports::interrupted();
-    let (mut live, source) = open(plan)?;
+    let (mut live, source, silence) = open(plan)?;
     let path = plan.output.as_deref();
     let ending = path.and_then(|path| path.extension()).and_then(|ending| ending.to_str()).unwrap_or_default();
     let mut to = match ending {
@@ -48,7 +50,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     let (start, interval) = (Instant::now(), Duration::from_nanos(plan.interval_ns));
     let mut timeline = SparkTimeline::new(COLUMNS);
     timeline.is_asked = matches!(plan.source, SparkSource::Rest(_));
-    let (mut next, mut is_silent, mut has_ended) = (start, false, None);
+    let (mut next, mut is_silent, mut has_ended, mut note) = (start, false, None, source.clone());
     let mut groups = plan.has_groups.then(|| SparkCgroups::new(Executors::new(Path::new("/"), None)));
     // Turns are whole seconds apart, whatever the answers took.
     let start_s = now_ns() / 1_000_000_000;
@@ -58,9 +60,13 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
             || plan.for_ns.is_some_and(|for_ns| start.elapsed() >= Duration::from_nanos(for_ns))
             || matches!(to, To::Screen(_)) && tui::is_quit();
         if ends || Instant::now() >= next {
-            next += interval;
+            // Of turns that were missed, while the program was stopped, nothing is known.
+            while next <= Instant::now() {
+                next += interval;
+            }
             let at_s = start_s + start.elapsed().as_secs_f64().round() as i64;
             let mut executors = match live.take(at_s) {
+                Ok(None) => None,
                 Ok(executors) => {
                     if std::mem::take(&mut is_silent) && !matches!(to, To::Screen(_)) {
                         say!("latscope: {source}: it answers again");
@@ -73,21 +79,22 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
                     } else if !std::mem::replace(&mut is_silent, true) && !matches!(to, To::Screen(_)) {
                         say!("latscope: {source}: {}; it is asked again until it answers, or until Ctrl-C", none.why);
                     }
-                    Vec::new()
+                    None
                 }
             };
-            if let Some(groups) = &mut groups {
-                groups.add(&mut executors, now_ns());
+            if let (Some(groups), Some(executors)) = (&mut groups, &mut executors) {
+                groups.add(executors, now_ns());
             }
+            note.clone_from(if executors.is_none() { &silence } else { &source });
+            let executors = executors.unwrap_or_default();
             timeline.add(at_s, &executors);
             timeline.spans = live.spans();
-            let note = if is_silent { format!("{source}, which does not answer") } else { source.clone() };
             to.put(plan, &timeline, &executors, &note)?;
         }
         if ends {
-            to.finish(&timeline, &source)?;
+            to.finish(plan, &timeline, if has_ended.is_some() { ENDED } else { &note })?;
             if let Some(why) = has_ended {
-                say!("latscope: {source}: the application has ended, or its driver ({why}).");
+                say!("latscope: {source}: {ENDED} ({why}).");
             }
             return Ok(());
         }
@@ -95,18 +102,18 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     }
 }
 
-/// Opens the source, and how it is called.
-fn open(plan: &Plan) -> Result<(SparkLive, String), Failure> {
+/// Opens the source; what is done with it, and what is said while it is silent.
+fn open(plan: &Plan) -> Result<(SparkLive, String, String), Failure> {
     match &plan.source {
         SparkSource::Graphite(address) => {
             let graphite = Graphite::listen(*address)
                 .map_err(|error| Failure::Input(format!("--graphite {address}: Cannot listen there: {error}.")))?;
             let source = format!("listening on {}", graphite.address());
-            Ok((SparkLive::Graphite(graphite), source))
+            Ok((SparkLive::Graphite(graphite), source.clone(), source))
         }
         SparkSource::Rest(url) => {
             let live = SparkLive::rest(url).map_err(|why| Failure::Input(format!("{url}: {why}")))?;
-            Ok((live, format!("asking {url}")))
+            Ok((live, format!("asking {url}"), format!("no answer from {url}")))
         }
     }
 }
@@ -135,7 +142,7 @@ impl To {
             }
             To::Page => {
                 let again_s = plan.interval_ns.div_ceil(1_000_000_000).max(1);
-                output::text(plan.output.as_deref(), &spark_page(timeline, source, again_s))
+                output::text(plan.output.as_deref(), &spark_page(timeline, source, Some(again_s)))
             }
             To::Screen(terminal) => {
                 let size = Terminal::size();
@@ -145,12 +152,15 @@ impl To {
         }
     }
 
-    /// Ends the output; of a screen, its last picture stays in the terminal.
-    fn finish(self, timeline: &SparkTimeline, source: &str) -> Result<(), Failure> {
+    /// Ends the output: a page is not read again, and the last picture of a screen stays in the terminal.
+    fn finish(self, plan: &Plan, timeline: &SparkTimeline, source: &str) -> Result<(), Failure> {
         let fail = |error: std::io::Error| Failure::Input(format!("Cannot be written: {error}."));
         match self {
             To::Json(out) | To::Lines(out, _) => out.finish().map(drop).map_err(fail),
-            To::Picture | To::Page => Ok(()),
+            To::Picture => {
+                output::text(plan.output.as_deref(), &spark_timeline(timeline, source, plan.width, plan.theme))
+            }
+            To::Page => output::text(plan.output.as_deref(), &spark_page(timeline, source, None)),
             To::Screen(terminal) => {
                 drop(terminal);
                 output::lines(None, spark_screen(timeline, source, Terminal::size()))
