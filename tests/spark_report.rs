@@ -1,6 +1,5 @@
 //! The report of a Spark application on logs that the test writes: each cause, verdict and piece of advice is planted.
 
-mod advice;
 mod attempts;
 mod cgroups;
 mod memory;

@@ -238,3 +238,18 @@ fn batches_of_streaming_queries_have_names() {
     let report = log.report();
     assert_eq!([&report["sql"][0]["name"], &report["jobs"][0]["name"]], ["orders, batch 3"; 2]);
 }
+
+#[test]
+fn one_task_is_explained_by_its_numbers() {
+    let mut tasks = super::eight();
+    (tasks[5].span.1, tasks[5].gc) = (5000, 2900);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("app-20261121011349-0001");
+    std::fs::write(&file, super::log_of(&tasks).0).unwrap();
+    let text = latscope(&["explain", "-r", file.to_str().unwrap(), "task = 5"]).success();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("of a single event, none can be told from chance"), "{text}");
+    let words = "What it has more of than the median of the others: ";
+    let found = text.split(words).nth(1).unwrap_or_else(|| panic!("{text}"));
+    assert!(found.contains("gc_ns 2.89s / 0ns") && !found.contains("cpu_ns 8"), "{text}");
+}

@@ -21,6 +21,8 @@ const BAR: usize = 10;
 const EIGHTHS: [&str; 9] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
 /// So many other names of the same events are listed.
 const SAME: usize = 4;
+/// So many numbers of a single event are listed.
+const ALONE: usize = 6;
 
 /// An explanation with what a reader has to know of it.
 pub struct ExplanationView<'a> {
@@ -93,6 +95,7 @@ impl ExplanationView<'_> {
         match findings.is_empty() {
             true => {
                 let mut lines = wrap(self.nothing(), columns);
+                lines.extend(self.alone(columns));
                 if !self.explanation.shared.is_empty() {
                     lines.extend(wrap(&format!("All of them are: {}", words(&self.explanation.shared)), columns));
                 }
@@ -116,8 +119,33 @@ impl ExplanationView<'_> {
             }
             (_, 0, _) => "All events are selected, so there is nothing to compare them with.",
             (_, _, 0) => "No field is left to test.",
+            (1, ..) => "No difference found: of a single event, none can be told from chance.",
             _ => "No difference found: nothing that the selected events have in common is beyond chance.",
         }
+    }
+
+    /// Of a single event, its durations and sizes that exceed the medians of the others by half; those that do so most first.
+    fn alone(&self, columns: usize) -> Vec<Line> {
+        let is_alone = self.explanation.selection.events == 1 && self.explanation.baseline.events > 0;
+        let mut more: Vec<(bool, u64, &AttributeReport)> = Vec::new();
+        for one in self.explanation.attributes.iter().filter(|_| is_alone) {
+            let Attribute::Field(field) = one.attribute else { continue };
+            if matches!(field, Field::Offset | Field::SincePrevious) {
+                continue;
+            }
+            let is_bytes = field.field_type() == FieldType::Bytes;
+            let [Some(own), Some(median)] = one.medians else { continue };
+            if (is_bytes || field.field_type() == FieldType::Duration) && own > median.saturating_add(median / 2) {
+                more.push((is_bytes, own - median, one));
+            }
+        }
+        if more.is_empty() {
+            return Vec::new();
+        }
+        more.sort_by_key(|(is_bytes, more, _)| (*is_bytes, std::cmp::Reverse(*more)));
+        let words: Vec<String> =
+            more.iter().take(ALONE).map(|(.., one)| format!("{} {}", one.attribute.name(), medians(one))).collect();
+        wrap(&format!("What it has more of than the median of the others: {}", words.join(", ")), columns)
     }
 
     fn finding(&self, number: usize, finding: &Finding, columns: usize) -> Vec<Line> {

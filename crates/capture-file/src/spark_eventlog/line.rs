@@ -2,7 +2,7 @@
 //! end of a task are accumulables, and the properties of a job are the whole configuration.
 
 use super::memory::Sampled;
-use super::reason::Reason;
+use super::texts::Reason;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;

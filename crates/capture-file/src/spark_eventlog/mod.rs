@@ -7,10 +7,9 @@
 mod folder;
 mod line;
 mod memory;
-mod names;
 mod numbers;
-mod reason;
 mod session;
+mod texts;
 
 pub use folder::is_log;
 

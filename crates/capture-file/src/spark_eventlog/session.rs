@@ -7,9 +7,8 @@ use super::line::{
     BlockManagerAdded, Environment, Event, Properties, ResourceProfileAdded, StageInfo, TaskEnd, TaskInfo,
 };
 use super::memory::{METRICS, Peaks, Sampled};
-use super::names::{LONGEST_TEXT, described, shortened};
 use super::numbers::push_metrics;
-use super::reason::essence;
+use super::texts::{LONGEST_TEXT, described, essence, shortened};
 use crate::text_rows::Rows;
 use crate::{ReadOptions, Sink};
 use hashbrown::HashMap;

@@ -1,7 +1,6 @@
 //! The report of a Spark application as text and as JSON: what it is bound by, counters, tasks against cores, idle cores, long tails,
 //! stragglers, memory, and other numbers of cores.
 
-mod counters;
 mod json;
 mod usage;
 mod words;

@@ -1,4 +1,4 @@
-//! Why something failed: the class of a failure, and of a long message what a person reads first.
+//! What texts of a log say: why something failed, and what users call queries and jobs.
 
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -60,6 +60,30 @@ pub fn essence(message: &str) -> &str {
         .find("Traceback (most recent call last)")
         .and_then(|at| text[at..].lines().skip(1).find(|line| !line.is_empty() && !line.starts_with([' ', '\t'])));
     python.unwrap_or(first).trim()
+}
+
+/// Texts of the user are cut here.
+pub const LONGEST_TEXT: usize = 200;
+
+/// The start of a text, as far as views show it.
+pub fn shortened(text: &str) -> &str {
+    let line = text.trim().lines().next().unwrap_or_default();
+    line.char_indices().nth(LONGEST_TEXT).map_or(line, |(at, _)| &line[..at])
+}
+
+/// The name of a query or job: the first line of its description; of a batch of a streaming query, whose description has its name (if it
+/// has one), identifiers and the number of the batch on lines of their own, the name and the batch.
+pub fn described(text: &str) -> Cow<'_, str> {
+    let text = text.trim();
+    let lines = || text.split(['\n', '\r']).flat_map(|line| line.split("<br/>")).map(str::trim);
+    let value = |key: &str| lines().find_map(|line| line.strip_prefix(key));
+    let (Some(id), Some(_), Some(batch)) = (value("id = "), value("runId = "), value("batch = ")) else {
+        return Cow::Borrowed(shortened(text));
+    };
+    match lines().next().filter(|first| !first.starts_with("id = ")) {
+        Some(name) => format!("{}, batch {}", shortened(name), shortened(batch)).into(),
+        None => format!("streaming query {}, batch {}", id.split('-').next().unwrap_or(id), shortened(batch)).into(),
+    }
 }
 
 #[cfg(test)]
@@ -131,5 +155,15 @@ mod tests {
         ] {
             assert_eq!(essence(&message), expected);
         }
+    }
+
+    #[test]
+    fn batches_of_streaming_queries_have_the_name_of_the_query() {
+        let ids = "id = 5a4e57dd-0001\nrunId = 77aa-2\nbatch = 3";
+        assert_eq!(described(&format!("orders\n{ids}")), "orders, batch 3");
+        assert_eq!(described(&format!("\n{ids}")), "streaming query 5a4e57dd, batch 3");
+        assert_eq!(described(&format!("orders\n{ids}").replace('\n', "<br/>")), "orders, batch 3", "Spark 2");
+        assert_eq!(described("count at a.py:1\nmore"), "count at a.py:1");
+        assert_eq!(described("id = 3"), "id = 3");
     }
 }
