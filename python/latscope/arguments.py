@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import timedelta
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
-from latscope._native import UsageError, duration_ns
+from latscope._native import UsageError, duration_ns, quantity_unit
 
 if TYPE_CHECKING:
     from latscope._native import Fold
@@ -49,10 +50,10 @@ def check(**given: Any) -> None:
         if value is None and name in _OPTIONAL:
             continue
         if name in _TEXTS:
-            fits, wanted = isinstance(value, str), f'a text such as "{_TEXTS[name]}"'
+            fits, wanted = is_text(value), f'a text such as "{_TEXTS[name]}"'
         elif name in _NUMBERS:
             least, most = _NUMBERS[name]
-            fits = isinstance(value, Integral) and least <= int(value) <= most
+            fits = isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
             wanted = f"a whole number from {least} to {most}"
         else:
             fits, wanted = isinstance(value, (bool, np.bool_)), "True or False"
@@ -61,17 +62,33 @@ def check(**given: Any) -> None:
             raise UsageError(message)
 
 
+def is_text(value: object) -> bool:
+    """Say whether it is a text that can be written as UTF-8."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+_UNITS_NS = {"W": 604800 * 10**9, "D": 86400 * 10**9, "h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9}
+_UNITS_NS |= {"ms": 10**6, "us": 10**3, "ns": 1}
+"""The units of numpy that have a length."""
+
+
 def nanoseconds(duration: Duration | None) -> int | None:
     """Return the length of time in nanoseconds."""
     match duration:
         case None:
             return None
-        case str():
+        case str() if is_text(duration):
             return duration_ns(duration)
         case timedelta():
             length = ((duration.days * 86400 + duration.seconds) * 1_000_000 + duration.microseconds) * 1000
-        case np.timedelta64():
-            length = int(duration.astype("timedelta64[ns]").astype(np.int64))
+            # That of pandas has them.
+            length += getattr(duration, "nanoseconds", 0)
+        case np.timedelta64() if np.datetime_data(duration.dtype)[0] in _UNITS_NS:
+            unit, number = np.datetime_data(duration.dtype)
+            length = int(duration.astype(np.int64)) * number * _UNITS_NS[unit]
         case _:
             message = f'{duration!r} is not a length of time; give it as a text with a unit, such as "10ms" or "5s".'
             raise UsageError(message)
@@ -81,14 +98,23 @@ def nanoseconds(duration: Duration | None) -> int | None:
     return length
 
 
+def period(duration: Duration | None, name: str) -> int | None:
+    """Return a length of time that is longer than zero in nanoseconds."""
+    length = nanoseconds(duration)
+    if length == 0:
+        message = f"{name}={duration!r}: give a length of time above zero."
+        raise UsageError(message)
+    return length
+
+
 def names(fields: str | Iterable[str] | None) -> list[str]:
     """Return names of fields, of which one may stand alone."""
     if fields is None:
         return []
-    if isinstance(fields, str):
+    if isinstance(fields, str) and is_text(fields):
         return fields.split(",")
     each = list(fields) if isinstance(fields, Iterable) else []
-    if not isinstance(fields, Iterable) or not all(isinstance(name, str) for name in each):
+    if not isinstance(fields, Iterable) or not all(is_text(name) for name in each):
         message = f'{fields!r} are no names of fields; for example, use ["device", "host"].'
         raise UsageError(message)
     return each
@@ -96,11 +122,16 @@ def names(fields: str | Iterable[str] | None) -> list[str]:
 
 def percents(percentiles: float | Iterable[float]) -> list[float]:
     """Return percentiles, of which one may stand alone."""
-    try:
-        return [float(percentiles)] if isinstance(percentiles, (int, float)) else [float(each) for each in percentiles]
-    except (TypeError, ValueError):
+    each = (
+        percentiles
+        if isinstance(percentiles, Iterable) and not isinstance(percentiles, (str, bytes))
+        else [percentiles]
+    )
+    each = list(each)
+    if not all(isinstance(one, Real) and not isinstance(one, (bool, np.bool_)) and 0 <= one <= 100 for one in each):
         message = f"{percentiles!r} are no percentiles; for example, use [50, 99, 99.9]."
-        raise UsageError(message) from None
+        raise UsageError(message)
+    return [float(one) for one in each]
 
 
 def fold(
@@ -115,7 +146,7 @@ def fold(
     """Return how events become histograms."""
     check(quantity=quantity, weight=weight, precision=precision, completed_only=completed_only)
     return {
-        "interval_ns": nanoseconds(interval),
+        "interval_ns": period(interval, "interval"),
         "by": names(by),
         "quantity": quantity,
         "weight": weight,
@@ -124,6 +155,20 @@ def fold(
     }
 
 
-def rows(lines: str) -> list[dict[str, Any]]:
-    """Return JSON lines as rows."""
-    return [json.loads(line) for line in lines.splitlines()]
+def percentile_table(lines: str, by: Iterable[str], percentiles: Iterable[float], quantity: str) -> pa.Table:
+    """Return JSON lines of percentiles as a table. Types of columns do not depend on what the rows hold."""
+    unit, rows = quantity_unit(quantity), [json.loads(line) for line in lines.splitlines()]
+    asked = [f"p{percentile:.15g}".replace(".", "_") for percentile in percentiles]
+    own = ["time_ns", "width_ns", "count", "rate_per_s"] + [f"{name}_{unit}" for name in ["mean", *asked, "max"]]
+    own += ["trusted_p", "incomplete", "waiting", "oldest_ns", "at_least", "covered_ns"]
+    columns = list(rows[0]) if rows else [*by, *own]
+    groups = set(columns[: len(columns) - len(own)])
+
+    def kind(name: str) -> pa.DataType:
+        if name in groups or name == "at_least":
+            return pa.string()
+        if name in {"count", "rate_per_s", f"mean_{unit}", "trusted_p"}:
+            return pa.float64()
+        return pa.bool_() if name == "incomplete" else pa.int64()
+
+    return pa.Table.from_pylist(rows, schema=pa.schema([(name, kind(name)) for name in columns]))

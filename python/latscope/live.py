@@ -6,6 +6,7 @@ and what the interpreter does is in the trace.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -21,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from latscope import _native
 from latscope._native import Error, UsageError
-from latscope.arguments import check, names, nanoseconds
-from latscope.trace import Trace
+from latscope.arguments import check, names, period
+from latscope.trace import Trace, is_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +36,10 @@ TURN_S = 0.02
 """How often a capture looks whether its time is over."""
 
 
+SERVE = "import json, sys; sys.path[:] = json.loads(sys.argv[-2]); from latscope.live import serve; serve()"
+"""What the process runs: it finds modules where this one does."""
+
+
 class Capture:
     """A capture of what a block of code does to the machine; see :func:`capture`."""
 
@@ -45,12 +50,15 @@ class Capture:
         filter: str | None = None,
         calls: str | Iterable[str] | None = None,
         path: str | PathLike[str] | None = None,
+        replace: bool = False,
     ) -> None:
         """Take what to capture."""
-        check(source=source, filter=filter)
+        check(source=source, filter=filter, replace=replace)
         self._how = (source, filter, None if calls is None else names(calls))
-        self._path = None if path is None else fspath(path)
+        self._path = None if path is None else absolute(path)
+        self._replace = replace
         self._folder: str | None = None
+        self._maker = os.getpid()
         self._running: subprocess.Popen[str] | None = None
         self._notes: list[str] = []
         self._trace: Trace | None = None
@@ -77,8 +85,7 @@ class Capture:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Stop, and read what was captured."""
-        if self._running is not None and self._running.stdin is not None:
-            self._running.stdin.close()
+        self._stop()
         self._end()
 
     def _start(self, for_ns: int | None) -> None:
@@ -86,13 +93,19 @@ class Capture:
         if self._running is not None:
             message = "A capture runs once; make another."
             raise UsageError(message)
+        if self._path is not None and not self._replace and os.path.lexists(self._path):
+            message = f"{self._path}: The file exists; replace=True replaces it."
+            raise UsageError(message)
         if self._path is None:
             self._folder = tempfile.mkdtemp(prefix="latscope-")
             self._path = str(Path(self._folder) / "capture.lat")
         source, filter, calls = self._how
         asked = [source, self._path, filter, calls, for_ns]
-        command = [sys.executable, "-c", "from latscope.live import serve; serve()", json.dumps(asked)]
-        self._running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, "-c", SERVE, json.dumps([str(entry) for entry in sys.path]), json.dumps(asked)]
+        # In a session of its own, Ctrl-C of a terminal does not reach it.
+        self._running = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         self._answer()
 
     def _answer(self) -> dict[str, Any]:
@@ -106,8 +119,16 @@ class Capture:
             raise (UsageError if answer["usage"] else Error)(answer["error"])
         return answer
 
+    def _stop(self) -> None:
+        """Ask the process to end. Processes that were forked meanwhile keep its standard input open, so a line says it."""
+        if self._running is not None and self._running.stdin is not None and not self._running.stdin.closed:
+            with contextlib.suppress(OSError):
+                self._running.stdin.write("stop\n")
+                self._running.stdin.flush()
+
     def _leave(self) -> None:
         """Ask the process to end, and wait for that."""
+        self._stop()
         if self._running is not None:
             with self._running:
                 pass
@@ -116,7 +137,7 @@ class Capture:
         """End the process, and leave nothing of what it has captured."""
         self._leave()
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove(self._folder, self._maker)
 
     def _end(self) -> Trace:
         """Wait for the end of the process and return what it has captured."""
@@ -126,13 +147,28 @@ class Capture:
         self._trace = Trace(self._path or "")
         if self._folder is not None:
             # The file is needed as long as somebody may ask for its events.
-            weakref.finalize(self._trace, shutil.rmtree, self._folder, ignore_errors=True)
+            weakref.finalize(self._trace, remove, self._folder, self._maker)
         return self._trace
 
 
+def absolute(path: str | PathLike[str]) -> str:
+    """Return where a file is, wherever the caller goes meanwhile."""
+    text = fspath(path) if isinstance(path, (str, os.PathLike)) else path
+    if not isinstance(text, str) or "\0" in text or not is_path(text):
+        message = f'path={path!r}: give a text such as "trace.lat".'
+        raise UsageError(message)
+    return str(Path(text).expanduser().absolute())
+
+
+def remove(folder: str, maker: int) -> None:
+    """Remove a temporary folder, in the process that made it: those that were forked from it end, too."""
+    if os.getpid() == maker:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def serve() -> None:
-    """Capture in this process: what is the last argument, until its time is over or standard input ends."""
-    # Ctrl-C is the parent's, which closes standard input.
+    """Capture in this process: what is the last argument, until its time is over or standard input has a line or ends."""
+    # Ctrl-C is the parent's, which says when to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         running = _native.Capture(*json.loads(sys.argv[-1]))
@@ -154,13 +190,14 @@ def capture(
     filter: str | None = None,
     calls: str | Iterable[str] | None = None,
     path: str | PathLike[str] | None = None,
+    replace: bool = False,
 ) -> Capture:
     """Capture what happens while a block of code runs: ``with lat.capture("block") as c: ...``, then ``c.trace``.
 
-    Sources are ``block`` (requests to disks), ``io`` (calls that do I/O) and ``syscall``. The trace is kept at ``path``, or
-    as long as it is used.
+    Sources are ``block`` (requests to disks), ``io`` (calls that do I/O) and ``syscall``. The trace is kept at ``path``,
+    where ``replace`` allows a file to exist, or as long as it is used.
     """
-    return Capture(source, filter=filter, calls=calls, path=path)
+    return Capture(source, filter=filter, calls=calls, path=path, replace=replace)
 
 
 def record(
@@ -170,13 +207,14 @@ def record(
     filter: str | None = None,
     calls: str | Iterable[str] | None = None,
     path: str | PathLike[str] | None = None,
+    replace: bool = False,
 ) -> Trace:
     """Capture for a length of time and return the trace."""
     if duration is None:
         message = 'The capture needs a length of time, such as "10s"; for one of a block of code, use capture.'
         raise UsageError(message)
-    for_ns = nanoseconds(duration)
-    recording = Capture(source, filter=filter, calls=calls, path=path)
+    for_ns = period(duration, "duration")
+    recording = Capture(source, filter=filter, calls=calls, path=path, replace=replace)
     try:
         recording._start(for_ns)
         return recording._end()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from latscope._native import Error, UsageError
-from latscope.arguments import check, nanoseconds, percents, rows
+from latscope._native import Error, UsageError, quantity_unit
+from latscope.arguments import check, percentile_table, percents, period
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -152,6 +152,11 @@ class Series:
         return self._native.quantity
 
     @property
+    def unit(self) -> str:
+        """The unit of the quantity: ``ns`` or ``bytes``."""
+        return quantity_unit(self.quantity)
+
+    @property
     def power(self) -> int:
         """The logarithm to base 2 of the number of buckets to the octave."""
         return self._native.power
@@ -212,11 +217,12 @@ class Series:
 
     def rebin(self, interval: Duration) -> Series:
         """Return the same in wider intervals: a whole multiple of the present ones."""
-        return Series(self._native.rebinned(nanoseconds(interval) or 0), self._page)
+        return Series(self._native.rebinned(period(interval, "interval") or 0), self._page)
 
     def percentiles(self, percentiles: float | Iterable[float] = (50, 90, 99, 99.9), *, all: bool = False) -> pa.Table:
         """Return percentiles by interval and group. An event counts in the interval in which it completed."""
-        return pa.Table.from_pylist(rows(self._native.percentiles(percents(percentiles), all)))
+        asked = percents(percentiles)
+        return percentile_table(self._native.percentiles(asked, all), self.by, asked, self.quantity)
 
     def heatmap(
         self,
@@ -250,7 +256,9 @@ class Series:
         look.setdefault("norm", LogNorm(vmin=1, vmax=max(2, counts.max(initial=2))))
         mesh = ax.pcolormesh(times, np.maximum(edges, 1), np.ma.masked_equal(counts, 0).T, **look)
         ax.set_yscale("log")
-        ax.set_ylabel(f"{self.quantity} (ns)")
+        ax.set_xlabel("time (UTC)" if self._native.to_unix_ns is not None else "time since the start (s)")
+        ax.set_ylabel(f"{self.quantity} ({self.unit})")
+        ax.set_title(f"{self.quantity}, {self._native.events:.0f} events")
         ax.figure.colorbar(mesh, ax=ax, label="events")
         return ax
 

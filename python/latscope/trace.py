@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from latscope import _native
 from latscope._native import Error, UsageError
-from latscope.arguments import check, fold, names, nanoseconds, percents, rows
+from latscope.arguments import check, fold, names, percentile_table, percents, period
 from latscope.series import Page, Picture, Series, table
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 Paths: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
 
-INTERVALS = 590
+WIDTH = 1180
+"""Width of a heat map."""
+INTERVALS = WIDTH // 2
 """So many intervals has a series at most whose interval is not given."""
 
 
@@ -38,7 +40,7 @@ def found(paths: Paths) -> list[str]:
     every: list[str] = []
     for path in each:
         text = fspath(path) if isinstance(path, (str, PathLike)) else path
-        if not isinstance(text, str) or isinstance(paths, bytes):
+        if not isinstance(text, str) or isinstance(paths, bytes) or not is_path(text):
             message = f'{paths!r} is no path; give a text such as "perf.data", or a list of them.'
             raise UsageError(message)
         if "://" in text or os.path.lexists(text):
@@ -51,6 +53,14 @@ def found(paths: Paths) -> list[str]:
             raise Error(message)
         every.extend(matching)
     return every
+
+
+def is_path(text: str) -> bool:
+    """Say whether a file can have such a name."""
+    try:
+        return os.fsencode(text) is not None
+    except UnicodeEncodeError:
+        return False
 
 
 class Answer(dict[str, Any]):
@@ -114,7 +124,7 @@ class Trace:
             from_queue,
             all_syscalls,
             all_of_spark,
-            nanoseconds(correct_omission),
+            period(correct_omission, "correct_omission"),
         )
 
     @property
@@ -148,7 +158,8 @@ class Trace:
         stream = self._native.events(self._asked(columns))
         reader = pa.RecordBatchReader.from_stream(stream)
 
-        def batches() -> Iterator[pa.RecordBatch]:
+        def batches(trace: Trace) -> Iterator[pa.RecordBatch]:
+            """Keep the trace, whose file may live as long as it does."""
             try:
                 yield from reader
             except (pa.ArrowException, OSError) as error:
@@ -156,11 +167,11 @@ class Trace:
                 stream.finish()
                 raise Error(str(error)) from error
 
-        return pa.RecordBatchReader.from_batches(reader.schema, batches())
+        return pa.RecordBatchReader.from_batches(reader.schema, batches(self))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Hand over the events to any program that takes Arrow data, such as ``polars.DataFrame(trace)``."""
-        return self._native.events(self._columns).__arrow_c_stream__(requested_schema)
+        return self.batches().__arrow_c_stream__(requested_schema)
 
     def series(
         self,
@@ -197,9 +208,9 @@ class Trace:
             message = f"There is no count_by={count_by}; use overlap or completion."
             raise UsageError(message)
         how = fold(interval, by, quantity, precision=precision, completed_only=completed_only)
-        return pa.Table.from_pylist(
-            rows(self._native.percentiles(percents(percentiles), how, all, count_by == "overlap"))
-        )
+        asked = percents(percentiles)
+        lines = self._native.percentiles(asked, how, all, count_by == "overlap")
+        return percentile_table(lines, how["by"], asked, quantity)
 
     def summary(
         self,
@@ -245,10 +256,21 @@ class Trace:
         return Application(*self._native.spark(by, top))
 
     def heatmap(
-        self, interval: Duration | None = None, *, by: str | Iterable[str] | None = None, **look: Unpack[Look]
+        self,
+        interval: Duration | None = None,
+        *,
+        by: str | Iterable[str] | None = None,
+        quantity: str = "latency",
+        weight: str = "count",
+        precision: int | None = None,
+        completed_only: bool = False,
+        **look: Unpack[Look],
     ) -> Picture:
-        """Return the heat map as SVG; see :meth:`Series.heatmap`."""
-        return self.series(interval, by=by).heatmap(**look)
+        """Return the heat map as SVG; see :meth:`series` and :meth:`Series.heatmap`."""
+        how = fold(interval, by, quantity, weight, precision, completed_only=completed_only)
+        width = look.get("width", WIDTH)
+        check(width=width)
+        return Series(self._native.series(how, width // 2)).heatmap(**look)
 
     def report(self, title: str | None = None) -> Page:
         """Return the interactive page: heat map, selection and explanation, in one file of HTML."""
@@ -297,6 +319,7 @@ class Rounds(TypedDict, total=False):
     percentiles: Iterable[float]
     rounds: int
     seed: int
+    quantity: str
 
 
 def compare(

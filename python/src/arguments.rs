@@ -66,6 +66,12 @@ pub fn quantity(word: &str) -> PyResult<Quantity> {
     Quantity::from_word(word).ok_or_else(unknown)
 }
 
+/// The unit of a quantity: `ns` or `bytes`.
+#[pyfunction]
+pub fn quantity_unit(word: &str) -> PyResult<&'static str> {
+    Ok(if quantity(word)?.is_bytes() { "bytes" } else { "ns" })
+}
+
 impl Fold {
     /// The same, checked.
     pub fn folding(&self) -> PyResult<Folding> {

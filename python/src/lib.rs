@@ -31,5 +31,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stream::Stream>()?;
     module.add_function(wrap_pyfunction!(compare::compare, module)?)?;
     module.add_function(wrap_pyfunction!(arguments::duration_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(arguments::quantity_unit, module)?)?;
     module.add_function(wrap_pyfunction!(arguments::formats, module)?)
 }

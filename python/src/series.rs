@@ -140,6 +140,11 @@ impl Series {
                 "The clocks of these series count from different moments; read both traces together instead.",
             ));
         }
+        if let Some((one, another)) = different_clocks(&self.contexts, &other.contexts) {
+            return Err(usage(format!(
+                "These series cannot be merged: {one} and {another} count time by different clocks; read both traces together instead."
+            )));
+        }
         py.detach(|| {
             let mut series = self.series.clone();
             series.merge(&other.series).map_err(|error| usage(format!("These series cannot be merged: {error}.")))?;
@@ -270,6 +275,17 @@ impl Series {
         let batch = RecordBatch::try_from_iter(columns).map_err(|error| Raised::new_err(error.to_string()))?;
         Ok(Stream::of_batch(batch))
     }
+}
+
+/// Two traces whose clocks have nothing to do with each other: of different kinds, or since different machines were started.
+fn different_clocks<'a>(ours: &'a [Context], theirs: &'a [Context]) -> Option<(&'a str, &'a str)> {
+    let differ = |one: &Context, other: &Context| {
+        let has_zero = one.clock.to_unix_ns.is_some() && other.clock.to_unix_ns.is_some();
+        let is_of_machine = one.clock.name != "relative" && one.host.is_some() && other.host.is_some();
+        !has_zero && (one.clock.name != other.clock.name || is_of_machine && one.host != other.host)
+    };
+    let mut pairs = ours.iter().flat_map(|one| theirs.iter().map(move |other| (one, other)));
+    pairs.find(|(one, other)| differ(one, other)).map(|(one, other)| (&*one.source, &*other.source))
 }
 
 /// Marks how much of each interval the traces cover.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
 import subprocess
 import sys
+import weakref
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -237,6 +239,74 @@ def test_series_are_views_that_add_up(data: Data) -> None:
     assert "events" in repr(series)
 
 
+def test_series_of_different_clocks_are_refused(data: Data) -> None:
+    first, second = (lat.read(data(file)).series("100ms") for file in ("compare/volA.txt", "lat/io.lat"))
+    with pytest.raises(lat.UsageError, match="clocks"):
+        _ = first + second
+    # Of one kind they add up.
+    other = lat.read(data("compare/volB.txt")).series("100ms")
+    assert (first + other)._native.events == first._native.events + other._native.events
+
+
+def test_what_hangs_is_merged(data: Data) -> None:
+    one = lat.read(data(STORY)).series("50ms")
+    waits = one.percentiles()["waiting"].to_pylist()
+    assert sum(waits) > 0
+    assert (one + one).percentiles()["waiting"].to_pylist() == [2 * number for number in waits]
+
+
+def test_tables_have_the_same_types_whatever_they_hold(data: Data) -> None:
+    def kinds(table: pa.Table) -> list[tuple[str, pa.DataType]]:
+        names = [name.replace("_bytes", "_ns") for name in table.column_names]
+        return list(zip(names, table.schema.types, strict=True))
+
+    trace, nothing = lat.read(data(STORY)), lat.read(data(STORY), filter="lat > 1h")
+    for options in ({}, {"by": "device"}, {"count_by": "completion"}):
+        tables = [each.percentiles([50, 99.9], "100ms", **options) for each in (trace, nothing)]  # type: ignore[arg-type]
+        tables.append(trace.percentiles([50, 99.9], "100ms", quantity="size", **options))  # type: ignore[arg-type]
+        assert [kinds(table) for table in tables] == [kinds(tables[0])] * 3
+        assert len(pa.concat_tables(tables[:2])) == len(tables[0])
+    series = trace.series("100ms")
+    assert kinds(series.percentiles([50])) == kinds(trace.percentiles([50], "100ms"))
+    assert (series.unit, trace.series("100ms", quantity="size").unit) == ("ns", "bytes")
+
+
+def test_numbers_and_lengths_of_time(data: Data) -> None:
+    trace = lat.read(data(STORY))
+    expected = trace.percentiles([50, 99.9], "100ms").to_pylist()
+    intervals = [timedelta(milliseconds=100), np.timedelta64(100, "ms"), np.timedelta64(100_000, "us")]
+    for interval in intervals:
+        assert trace.percentiles([np.int64(50), np.float64(99.9)], interval).to_pylist() == expected
+    single = trace.percentiles(np.int64(50), "100ms").to_pylist()  # type: ignore[arg-type]
+    assert single == trace.percentiles(50, "100ms").to_pylist()
+
+
+def test_batches_keep_their_trace(data: Data) -> None:
+    trace = lat.read(data(STORY))
+    gone = weakref.ref(trace)
+    batches, events = trace.batches(), pa.RecordBatchReader.from_stream(trace)
+    del trace
+    gc.collect()
+    assert gone() is not None
+    assert sum(map(len, batches)) == sum(map(len, events))
+    del batches, events
+    gc.collect()
+    assert gone() is None
+
+
+def test_heat_maps_are_of_any_quantity(data: Data, program: Program) -> None:
+    trace = lat.read(data(STORY))
+    found = trace.heatmap(quantity="size", weight="time", precision=16)
+    assert found == trace.series(quantity="size", weight="time", precision=16).heatmap()
+    assert "size" in found and found != trace.heatmap()
+
+
+def test_plots_have_labels(data: Data) -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    axes = lat.read(data(STORY)).series("100ms", quantity="size").plot()
+    assert axes.get_ylabel() == "size (bytes)" and "events" in axes.get_title() and "time" in axes.get_xlabel()
+
+
 def test_series_of_many_groups_and_intervals(data: Data) -> None:
     trace = lat.read(data(STORY))
     cells = trace.series("100ms", by=["device", "kind"]).cells()
@@ -274,6 +344,31 @@ WRONG: list[tuple[Callable[[lat.Trace], object], str]] = [
     (lambda trace: lat.compare({"a": "x", "b": "y"}), "takes traces by name"),  # type: ignore[dict-item]
     (lambda trace: trace.heatmap(width=-5), "width=-5: give a whole number from 200 to 4000"),
     (lambda trace: trace.heatmap(title=5), "title=5: give a text"),  # type: ignore[arg-type]
+    (lambda trace: trace.percentiles("50"), "no percentiles"),  # type: ignore[arg-type]
+    (lambda trace: trace.percentiles(["50"]), "no percentiles"),  # type: ignore[list-item]
+    (lambda trace: trace.percentiles([True]), "no percentiles"),
+    (lambda trace: trace.percentiles([np.True_]), "no percentiles"),  # type: ignore[list-item]
+    (lambda trace: trace.percentiles([10**400]), "no percentiles"),
+    (lambda trace: trace.percentiles([float("nan")]), "no percentiles"),
+    (lambda trace: trace.percentiles([-1]), "no percentiles"),
+    (lambda trace: lat.read("x", correct_omission="0s"), "correct_omission='0s': give a length of time above zero"),
+    (lambda trace: trace.series(0), "0 is not a length of time"),  # type: ignore[arg-type]
+    (lambda trace: trace.series("0s"), "interval='0s': give"),
+    (lambda trace: trace.series(timedelta(0)), "above zero"),
+    (lambda trace: trace.series(np.timedelta64(-5, "s")), "length of time from 0"),
+    (lambda trace: trace.series(np.timedelta64("NaT")), "length of time"),
+    (lambda trace: trace.series(np.timedelta64(10**12, "W")), "length of time from 0"),
+    (lambda trace: trace.series(np.timedelta64(1, "Y")), "is not a length of time"),
+    (lambda trace: trace.series(np.timedelta64(5)), "is not a length of time"),
+    (lambda trace: trace.series("1s").rebin("0s"), "above zero"),
+    (lambda trace: trace.series("\udc80"), "is not a length of time"),
+    (lambda trace: trace.series(by="\udc80"), "no names of fields"),
+    (lambda trace: trace.heatmap(title="\udc80"), "give a text"),
+    (lambda trace: lat.read("\ud800"), "is no path"),
+    (lambda trace: lat.capture(path="a\0b"), "give a text"),
+    (lambda trace: trace.explain("lat > 5ms", seed=2**64), "give a whole number"),
+    (lambda trace: trace.heatmap(width=2**70), "give a whole number"),
+    (lambda trace: lat.capture(path=5), "path=5: give a text"),  # type: ignore[arg-type]
     (lambda trace: lat.capture(5), "source=5: give a text"),  # type: ignore[arg-type]
 ]
 
