@@ -46,7 +46,9 @@ fn detect_head(head: &[u8], is_named: bool) -> Detected {
             _ => others += 1,
         }
     }
-    if (has_frames || is_named && rows > 0) && rows >= 9 * others { Detected::Yes } else { Detected::No }
+    // A malformed line makes a short file no other format, unless it is half of it.
+    let are_few = rows >= 9 * others || others == 1 && (rows > 1 || is_named);
+    if (has_frames || is_named && rows > 0) && are_few { Detected::Yes } else { Detected::No }
 }
 
 /// The number behind a stack, which `stackcollapse` scripts may write with decimals.

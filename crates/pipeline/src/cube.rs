@@ -41,9 +41,11 @@ impl Pipeline {
             ControlFlow::<Error>::Continue(())
         })?;
         // A stall that lasts until the end is a part of the picture, though nothing completes in it.
-        let waiting = contexts.iter().flat_map(|context| &context.unfinished).filter(|request| request.counts());
-        if let Some(end_ns) = waiting.map(Unfinished::end_ns).max() {
-            builder.cover(end_ns);
+        let waiting = || contexts.iter().flat_map(|context| &context.unfinished).filter(|request| request.counts());
+        if let Some(end_ns) = waiting().map(Unfinished::end_ns).max() {
+            // Where nothing else happened, the wait is the picture.
+            let first_ns = waiting().map(|request| request.start_ns).min().filter(|_| builder.is_empty());
+            first_ns.into_iter().chain([end_ns]).for_each(|moment_ns| builder.cover(moment_ns));
         }
         builder.keep_common_values();
         let spots = table.map(|mut table| table.spots(SEED, None)).unwrap_or_default();

@@ -31,7 +31,11 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
     }?;
     reports::say_notes(&contexts);
     let events = cube.events();
-    if events == 0 {
+    let mut waiting = 0;
+    pipeline.each_passing_waiter(&contexts, FieldSet::ALWAYS, |batch, mask| {
+        waiting += mask.map_or(batch.len(), |mask| mask.count());
+    })?;
+    if events == 0 && waiting == 0 {
         return Err(Failure::Input("There are no events to report, so no page was written.".into()));
     }
     let options = ReportOptions {

@@ -263,6 +263,12 @@ impl CubeBuilder {
         self.shrink();
     }
 
+    /// Whether no event was added and no moment is covered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.columns.is_empty()
+    }
+
     /// Keeps, of attributes with many values, those that waited longest, and one for all others, even if there is room for all:
     /// nobody reads a list of thousands.
     pub fn keep_common_values(&mut self) {
