@@ -35,8 +35,11 @@ fn series(requests: &[Request], width_ns: u64, count_by: CountBy) -> HistogramSe
     series
 }
 
-/// What waits by interval and label: ages, counts and bounds, in order.
-fn waits(series: &HistogramSeries) -> Vec<(i64, String, Vec<(u64, u64, u64)>)> {
+/// Ages, bounds and counts, in order.
+type Held = Vec<(u64, u64, u64)>;
+
+/// What waits by interval and label.
+fn waits(series: &HistogramSeries) -> Vec<(i64, String, Held)> {
     let mut all = Vec::new();
     let (first, last) = series.range().unwrap_or((0, -1));
     for interval in first..=last {
@@ -49,13 +52,13 @@ fn waits(series: &HistogramSeries) -> Vec<(i64, String, Vec<(u64, u64, u64)>)> {
     all
 }
 
-fn sorted(waiting: &crate::Waiting) -> Vec<(u64, u64, u64)> {
+fn sorted(waiting: &crate::Waiting) -> Held {
     let mut held: Vec<_> = waiting.held().iter().map(|held| (held.age_ns, held.bound_ns, held.count)).collect();
     held.sort_unstable();
     held
 }
 
-fn still(series: &HistogramSeries) -> Vec<(u64, u64, u64)> {
+fn still(series: &HistogramSeries) -> Held {
     sorted(&series.still_waiting(None))
 }
 
