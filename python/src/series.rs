@@ -277,12 +277,14 @@ impl Series {
     }
 }
 
-/// Two traces whose clocks have nothing to do with each other: of different kinds, or since different machines were started.
+/// Two traces whose clocks have nothing to do with each other: of different kinds, or since different machines were started. A file that
+/// names no clock, such as cells that Spark wrote, goes with any.
 fn different_clocks<'a>(ours: &'a [Context], theirs: &'a [Context]) -> Option<(&'a str, &'a str)> {
     let differ = |one: &Context, other: &Context| {
         let has_zero = one.clock.to_unix_ns.is_some() && other.clock.to_unix_ns.is_some();
         let is_of_machine = one.clock.name != "relative" && one.host.is_some() && other.host.is_some();
-        !has_zero && (one.clock.name != other.clock.name || is_of_machine && one.host != other.host)
+        let is_named = [one, other].iter().all(|context| context.clock.name != "unknown");
+        !has_zero && is_named && (one.clock.name != other.clock.name || is_of_machine && one.host != other.host)
     };
     let mut pairs = ours.iter().flat_map(|one| theirs.iter().map(move |other| (one, other)));
     pairs.find(|(one, other)| differ(one, other)).map(|(one, other)| (&*one.source, &*other.source))
