@@ -275,7 +275,7 @@ impl HistogramSeries {
     }
 
     /// Adds the ages of what waited in a group at a moment, which count in the interval that ends then; others are left out. They stand
-    /// for all that waited there: what [`HistogramSeries::add_waiting`] adds to all intervals counts where there are none.
+    /// for all that waited there: what [`HistogramSeries::add_waiting`] adds to all intervals counts only where there are no ages.
     pub fn add_ages(&mut self, end_ns: i64, group: &[String], ages: &Sparse) {
         let width_ns = i64::try_from(self.width_ns).unwrap_or(i64::MAX);
         if self.quantity != Quantity::Latency || end_ns.rem_euclid(width_ns) != 0 {

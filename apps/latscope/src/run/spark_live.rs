@@ -102,7 +102,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     }
 }
 
-/// Opens the source; what is done with it, and what is said while it is silent.
+/// Opens the source. Returns it with its name and the message to show while it is silent.
 fn open(plan: &Plan) -> Result<(SparkLive, String, String), Failure> {
     match &plan.source {
         SparkSource::Graphite(address) => {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// Memory of a JVM that is none of its heap, by the words of an `OutOfMemoryError`, and what GC gives up over.
+/// Which memory of a JVM ran out, outside the heap or for want of progress of GC, by the message of an `OutOfMemoryError`.
 const KINDS: [(&str, &str); 6] = [
     ("Metaspace", "OutOfMetaspace"),
     ("Compressed class space", "OutOfMetaspace"),

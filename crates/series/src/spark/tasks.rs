@@ -81,7 +81,7 @@ pub struct SparkStage {
     pub sums: TaskSums,
     /// How many tasks ran when the log ended.
     pub running: u64,
-    /// Why tasks failed, and how many did; those that were killed are none of them.
+    /// Why tasks failed, and how many did. Killed tasks do not count.
     pub errors: BTreeMap<String, u64>,
     pub(super) tasks: Vec<Task>,
 }

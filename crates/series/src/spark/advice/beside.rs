@@ -193,8 +193,9 @@ pub(super) fn jvm(pool: &Pool, measured: &Measured, heap: Option<u64>, settings:
         let (start, size) =
             options.size(start).map_or(("-XX:CompressedClassSpaceSize=", 1 << 30), |size| (start, size));
         let count = measured.out_of.metaspace;
-        reasons
-            .push(format!("{count} tasks or executors ran out of metaspace, which is none of the heap: twice as much"));
+        reasons.push(format!(
+            "{count} tasks or executors ran out of metaspace, which lies outside the heap: twice as much"
+        ));
         options.set(|own| own.starts_with(start), format!("{start}{}", mib(size.saturating_mul(2))));
     }
     if measured.out_of.direct > 0 {
