@@ -60,13 +60,19 @@ struct io_link {
 #define REQUEST_FIXED_FILE (1 << 0)
 #define REQUEST_SILENT (1 << 6)
 
+/* A request in flight. */
+struct held {
+	struct record record; /* the first, so that it is where the request is */
+	u64 shown; /* the last look that it was handed on in */
+};
+
 /* Requests in flight, by their address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u64);
-	__type(value, struct record);
+	__type(value, struct held);
 } requests SEC(".maps");
 
 /* The paths of those that name one. */
@@ -180,7 +186,7 @@ int uring_submit(u64 *about)
 	struct task_struct *task = bpf_get_current_task_btf();
 	u32 number = operation_of(request);
 	const volatile struct call *call = &config.calls[number];
-	struct record record = {};
+	struct held held = {};
 	u64 key = (u64)request, flags;
 
 	if (!(call->flags & CALL_WANTED) || !is_pid_wanted(&config.threads, task->tgid))
@@ -190,28 +196,28 @@ int uring_submit(u64 *about)
 		count(COUNT_URING_SILENT);
 		return 0;
 	}
-	record.size = call->size_at < ARGUMENTS ? READ(struct io_rw, request, len) : ~0ULL;
-	record.offset = call->offset_at < ARGUMENTS ? (u64)READ(struct io_rw, request, kiocb.ki_pos) : ~0ULL;
-	record.pid = task->tgid;
-	record.tid = task->pid;
-	record.call = number;
+	held.record.size = call->size_at < ARGUMENTS ? READ(struct io_rw, request, len) : ~0ULL;
+	held.record.offset = call->offset_at < ARGUMENTS ? (u64)READ(struct io_rw, request, kiocb.ki_pos) : ~0ULL;
+	held.record.pid = task->tgid;
+	held.record.tid = task->pid;
+	held.record.call = number;
 	/* A registered file is told by its place in a table, which is no descriptor. */
-	record.fd = -1;
+	held.record.fd = -1;
 	if (!call->path_at && !(flags & REQUEST_FIXED_FILE) && bpf_core_field_exists(request->cqe.fd))
-		record.fd = request->cqe.fd;
-	bpf_get_current_comm(record.comm, sizeof(record.comm));
+		held.record.fd = request->cqe.fd;
+	bpf_get_current_comm(held.record.comm, sizeof(held.record.comm));
 	if (config.want_process)
-		read_process_name(task, record.process);
-	if (!are_names_wanted(&config.threads, (u64 *)record.comm, (u64 *)record.process))
+		read_process_name(task, held.record.process);
+	if (!are_names_wanted(&config.threads, (u64 *)held.record.comm, (u64 *)held.record.process))
 		return 0;
 	if (config.want_cgroup)
-		record.cgroup = bpf_get_current_cgroup_id();
+		held.record.cgroup = bpf_get_current_cgroup_id();
 	if (config.want_about && config.mode == MODE_EVENTS)
-		record.about = about_task(task, AT_ABOUT_REQUEST);
+		held.record.about = about_task(task, AT_ABOUT_REQUEST);
 	if (config.want_path && config.mode == MODE_EVENTS && call->path_at)
-		keep_path(task, request, call->path_at, &record);
-	record.start_ns = bpf_ktime_get_ns();
-	if (bpf_map_update_elem(&requests, &key, &record, BPF_ANY))
+		keep_path(task, request, call->path_at, &held.record);
+	held.record.start_ns = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&requests, &key, &held, BPF_ANY))
 		count(COUNT_URING_FULL);
 	return 0;
 }

@@ -9,15 +9,11 @@
 struct seq_file;
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	u64 session_id;
 } KERNEL;
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
-} KERNEL;
-struct bpf_iter__bpf_map_elem {
-	struct bpf_iter_meta *meta;
-	void *key;
-	void *value;
 } KERNEL;
 struct task_struct___before_5_14 {
 	long state;
@@ -151,23 +147,61 @@ int waiting(struct bpf_iter__task *about)
 	return 0;
 }
 
-SEC("iter/bpf_map_elem")
-int requests_waiting(struct bpf_iter__bpf_map_elem *about)
+/* What is handed on for one task of a look. What does not fit is handed on for the next one. */
+struct show {
+	struct seq_file *seq;
+	u64 look; /* differs between looks and tasks; the same when the kernel repeats a task for want of room */
+	u32 texts_len;
+	u16 number;
+	u16 is_full;
+};
+
+/* The kernel has eight pages for a task. */
+#define ROOM (8 * 4096 - TEXTS - sizeof(struct wait))
+
+/* The look that has handed on all requests. */
+u64 all_shown SEC(".bss.all_shown");
+
+static long show_request(void *map, u64 *key, struct held *held, struct show *show)
 {
-	struct record *in = about->value;
-	u64 *key = about->key;
 	struct io_kiocb *request;
 	struct wait wait = {};
 	struct file *file;
 
-	if (!key || !in)
+	/* Handed on for another task of this look. */
+	if (held->shown >> 32 == show->look >> 32 && held->shown != show->look)
 		return 0;
-	wait.record = *in;
+	if (show->number * sizeof(wait) + show->texts_len > ROOM) {
+		show->is_full = 1;
+		return 1;
+	}
+	held->shown = show->look;
+	wait.record = held->record;
 	wait.record.latency_ns = bpf_ktime_get_ns() - wait.record.start_ns;
 	request = (struct io_kiocb *)*key;
 	file = READ(struct io_kiocb, request, file);
 	put_file(&wait, file);
-	put_wait(about->meta->seq, &wait, file, *key);
+	put_wait(show->seq, &wait, file, *key);
+	show->number++;
+	show->texts_len += wait.record.given_len + wait.record.names_len;
+	return 0;
+}
+
+/* Goes over the requests once for each task, since an iterator over a map may be refused where one over tasks is not. */
+SEC("iter/task")
+int requests_waiting(struct bpf_iter__task *about)
+{
+	struct task_struct *task = about->task;
+	struct show show = { .seq = about->meta->seq };
+
+	if (!task)
+		return 0;
+	show.look = about->meta->session_id << 32 | (u32)task->pid;
+	if (all_shown >> 32 == show.look >> 32 && all_shown != show.look)
+		return 0;
+	bpf_for_each_map_elem(&requests, show_request, &show, 0);
+	if (!show.is_full)
+		all_shown = show.look;
 	return 0;
 }
 

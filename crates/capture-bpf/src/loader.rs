@@ -161,16 +161,12 @@ impl Loaded {
         Ok(())
     }
 
-    /// What a loaded iterator program writes, from start to end, about all tasks or about the entries of a map.
-    pub fn iterate(&self, program: &str, over: Option<&str>) -> Result<Vec<u8>, Error> {
+    /// What a loaded iterator program writes, from start to end.
+    pub fn iterate(&self, program: &str) -> Result<Vec<u8>, Error> {
         let found = self.object.progs_mut().find(|found| found.name() == program);
         let found = found.ok_or_else(|| Error::Failed(format!("the BPF object has no program {program}")))?;
         let doing = format!("running {program} of");
-        let link = match over {
-            Some(map) => found.attach_iter(self.map(map)?.as_fd()),
-            None => found.attach(),
-        };
-        let link = link.map_err(|error| failed(&doing, &error))?;
+        let link = found.attach().map_err(|error| failed(&doing, &error))?;
         let mut output = Vec::new();
         let mut reader = libbpf_rs::Iter::new(&link).map_err(|error| failed(&doing, &error))?;
         reader.read_to_end(&mut output).map_err(|error| failed(&doing, &error.into()))?;

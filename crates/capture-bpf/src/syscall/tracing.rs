@@ -39,6 +39,8 @@ pub struct Tracing {
     pub context: Context,
     /// The command names and the names of processes that are wanted; empty: all.
     names: [Vec<String>; 2],
+    /// Whether requests of io_uring in flight can be looked up.
+    sees_requests: bool,
     ring_full: u64,
     refreshed_ns: i64,
     attached_ns: u64,
@@ -114,7 +116,9 @@ impl Tracing {
         programs.push("waiting");
         let uring = if calls.wants_uring() { uring_programs(&mut kernel) } else { None };
         programs.extend(uring.iter().flatten());
-        programs.extend(uring.map(|_| "requests_waiting"));
+        // It goes over a table, which takes Linux 5.13.
+        let sees_requests = uring.is_some() && kernel.has_function("bpf_for_each_map_elem");
+        programs.extend(sees_requests.then_some("requests_waiting"));
         if uring.is_some() {
             opened.set_entries("requests", REQUESTS)?;
             opened.set_entries("request_paths", REQUEST_PATHS)?;
@@ -137,6 +141,7 @@ impl Tracing {
             clock,
             context,
             names,
+            sees_requests,
             ring_full: 0,
             refreshed_ns: now,
             attached_ns: 0,
@@ -225,9 +230,9 @@ impl Tracing {
 
     /// The calls and requests in progress.
     pub fn in_progress(&self) -> Result<Vec<(Wait, Vec<u8>)>, Error> {
-        let mut output = self.loaded.iterate("waiting", None)?;
-        if self.loaded.is_attached("uring_submit") {
-            output.extend(self.loaded.iterate("requests_waiting", Some("requests"))?);
+        let mut output = self.loaded.iterate("waiting")?;
+        if self.sees_requests {
+            output.extend(self.loaded.iterate("requests_waiting")?);
         }
         let mut waiting = Vec::new();
         let mut rest = &output[..];
