@@ -1,6 +1,8 @@
 //! What hangs is shown while it hangs, by every view that prints as intervals pass, against a disk whose server is stopped.
 
+use super::blind::seeing_all;
 use super::lab::{Background, Disk, alone, until};
+use crate::program::latscope;
 use crate::serve::Server;
 use serde_json::Value;
 use std::process::Command;
@@ -63,6 +65,71 @@ fn intervals_show_what_waits_while_it_waits() {
     let last = objects(&summary).pop().unwrap();
     assert_eq!((last["total"]["waiting"].as_u64(), last["total"]["count"].as_u64()), (Some(1), Some(0)), "{summary}");
     assert!(rows.contains('»') && rows.contains("waiting   oldest"), "{rows}");
+}
+
+#[test]
+fn a_flight_recorder_has_what_waits_in_each_file() {
+    seeing_all(|| {
+        let Some(_alone) = alone() else { return };
+        let disk = Disk::new(&["--read", "1ms"]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("flight.lat");
+        let record = ["record", "-s", "block", "-w", path.to_str().unwrap(), "--rotate", "500ms", &disk.filter()];
+        let recorder = Background::latscope(&record);
+        let files = || {
+            let entries = std::fs::read_dir(folder.path()).unwrap();
+            let mut files: Vec<String> = entries.map(|entry| entry.unwrap().path().display().to_string()).collect();
+            files.sort();
+            files
+        };
+        until("a first file", || files().len() > 1);
+        let before = files().len();
+        let hung = hang(disk);
+        until("files of the hang", || files().len() > before + 4);
+        hung.disk.signal("CONT");
+        let during = files().len();
+        until("a file after it", || files().len() > during + 2);
+        recorder.interrupt().success();
+        let total = |files: &[String]| {
+            let mut words = vec!["summary", "--json", "-r"];
+            words.extend(files.iter().map(String::as_str));
+            objects(&latscope(&words).success()).pop().unwrap()["total"].clone()
+        };
+        let oldest = |total: &Value| total["oldest_ns"].as_u64().unwrap_or(0);
+        // What waits throughout a file has the age that it had at its end.
+        let (files, mut ages) = (files(), Vec::new());
+        for file in &files[before..during - 1] {
+            let total = total(std::slice::from_ref(file));
+            assert_eq!((total["waiting"].as_u64(), total["count"].as_u64()), (Some(1), Some(0)), "{file}: {total}");
+            ages.push(oldest(&total));
+        }
+        assert!(ages.len() >= 3 && ages.is_sorted_by(|a, b| b - a >= 400_000_000), "{ages:?}");
+        // Read together, what waited at the end of a file is what waits at the end of the last one, or was an event since.
+        let hanging = total(&files[..during - 1]);
+        assert_eq!((hanging["waiting"].as_u64(), oldest(&hanging)), (Some(1), *ages.last().unwrap()), "{hanging}");
+        let all = total(&files);
+        assert_eq!((all["waiting"].as_u64().unwrap_or(0), all["count"].as_u64()), (0, Some(1)), "{all}");
+        assert!(all["max_ns"].as_u64() > ages.last().copied(), "{all}");
+    });
+}
+
+#[test]
+fn the_last_interval_of_a_recording_has_what_waits() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&["--read", "1ms"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.lat");
+    let path = path.to_str().unwrap();
+    let recorder = Background::latscope(&["record", "-s", "block", "-w", path, &disk.filter()]);
+    until("the start", || std::fs::metadata(path).is_ok());
+    let hung = hang(disk);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    recorder.interrupt().success();
+    hung.disk.signal("CONT");
+    // However short the intervals are: the programs are detached some milliseconds after what waits was looked at.
+    let lines = latscope(&["percentiles", "-r", path, "-i", "1ms", "--json", "--p", "50"]).success();
+    let last = objects(&lines).pop().unwrap();
+    assert_eq!((last["waiting"].as_u64(), last["at_least"].as_str()), (Some(1), Some("mean p50 max")), "{last}");
 }
 
 #[test]

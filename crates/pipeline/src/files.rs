@@ -5,6 +5,7 @@ use crate::derived::{self, Gathered, Room};
 use crate::intervals::flow;
 use crate::named::Named;
 use crate::starts::Starts;
+use crate::unfinished::keep_latest;
 use crate::{Control, Error, Notice, Pass, Pipeline, Reading, workers};
 use latscope_capture_file::{Format, Progress, ReadOptions, SeriesReader, is_hub, is_over, is_pipe};
 use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, MISSING_CODE, Mask};
@@ -38,6 +39,7 @@ impl Pipeline {
         run.end(contexts.as_deref().unwrap_or_default());
         let mut contexts = contexts?;
         note_unrelated(&mut contexts);
+        keep_latest(&mut contexts);
         Ok(contexts)
     }
 
@@ -84,6 +86,7 @@ impl Pipeline {
         run.end(folded.as_ref().map_or(&[], |(_, contexts)| contexts));
         let (state, mut contexts) = folded?;
         note_unrelated(&mut contexts);
+        keep_latest(&mut contexts);
         Ok((state, contexts))
     }
 

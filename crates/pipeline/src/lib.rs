@@ -71,5 +71,5 @@ pub use spark_live::{SparkCgroups, SparkLive};
 pub use stalls::{Stalls, describe};
 pub use tags::{TagSources, Tagging, tag};
 pub use totals::totals_builder;
-pub use unfinished::keep_passing;
+pub use unfinished::{RECORDING, keep_passing};
 pub use unlike::unlike;

@@ -3,8 +3,12 @@
 use crate::named::Named;
 use crate::series::common_start_ns;
 use crate::{Error, Pass, Pipeline, Reading, Tagging};
-use latscope_event::{Batch, Context, Field, FieldSet, Mask, Unfinished, Value};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, Mask, Tally, Unfinished, Value};
 use latscope_series::Waiter;
+use std::collections::BTreeMap;
+
+/// The property that the files of one recording have in common, if it has several, one after the other.
+pub const RECORDING: &str = "recording";
 
 impl Pipeline {
     /// The requests that wait at the end of traces from files, as far as the filter lets them through, in these groups.
@@ -62,6 +66,25 @@ impl Pipeline {
             take(at, context, &batch)?;
         }
         Ok(())
+    }
+}
+
+/// Drops what waited at the end of a file where a later file of the same recording is among the traces: there it is an event, or waits still.
+pub(crate) fn keep_latest(contexts: &mut [Context]) {
+    let part = |context: &Context| Some((context.properties.get(RECORDING)?.clone(), context.host.clone()));
+    let mut latest: BTreeMap<_, i64> = BTreeMap::new();
+    for (context, part) in contexts.iter().filter_map(|context| Some((context, part(context)?))) {
+        let end_ns = context.span_ns.map_or(i64::MIN, |(_, to_ns)| to_ns);
+        latest.entry(part).and_modify(|latest| *latest = end_ns.max(*latest)).or_insert(end_ns);
+    }
+    for context in contexts {
+        let end_ns = context.span_ns.map_or(i64::MIN, |(_, to_ns)| to_ns);
+        if part(context).is_some_and(|part| latest[&part] > end_ns) {
+            let mut gone = Tally::default();
+            gone.add(Anomaly::Unfinished, context.tally.get(Anomaly::Unfinished));
+            context.tally = context.tally.since(&gone);
+            context.unfinished.clear();
+        }
     }
 }
 

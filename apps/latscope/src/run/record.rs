@@ -35,20 +35,25 @@ pub fn run(pipeline: &Pipeline, plan: &Recording) -> Result<(), Failure> {
     let mut files = Files::open(plan, fields, reading, events.context())?;
     let mut command = Running::start(&plan.command)?;
     files.appear()?;
-    let mut take = |context: &Context, batch: &Batch, mask: Option<&Mask>| match files.write(context, batch, mask) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(failure) => ControlFlow::Break(failure),
+    let take = |files: &mut Files, context: &Context, batch: &Batch, mask: Option<&Mask>| {
+        files.write(context, batch, mask).map_or_else(ControlFlow::Break, ControlFlow::Continue)
     };
     let mut broken = None;
     while broken.is_none() && !events.is_over() && !command.has_ended()? {
         events.refresh()?;
-        broken = events.poll(TURN, &mut take).err();
+        broken = events.poll(TURN, &mut |context, batch, mask| take(&mut files, context, batch, mask)).err();
+        if files.are_past() {
+            let mut now = events.context().clone();
+            now.unfinished = events.in_flight()?;
+            keep_passing(reading, &mut now);
+            files.settle(&now.unfinished)?;
+        }
     }
     let status = command.end()?;
     if let Some(failure) = broken {
         return Err(failure);
     }
-    let mut context = events.finish(&mut take)?;
+    let mut context = events.finish(&mut |context, batch, mask| take(&mut files, context, batch, mask))?;
     keep_passing(reading, &mut context);
     files.finish(&context)?;
     match status.map(exit_code) {

@@ -1,9 +1,9 @@
 use super::{TURN, Until, options};
 use crate::files::note_missing;
-use crate::stalls::Stalls;
+use crate::stalls::{Stalls, describe};
 use crate::{Control, Error, Live, Mode, Pass, Pipeline, Reading};
 use latscope_capture_bpf::EventCapture;
-use latscope_event::{Batch, Context, Field, FieldSet, Mask};
+use latscope_event::{Batch, Context, Field, FieldSet, Mask, Unfinished, Wait};
 use latscope_series::Waiter;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -121,6 +121,16 @@ impl<'a> Events<'a> {
     /// When the capture fails.
     pub fn all_waiting(&mut self) -> Result<Batch, Error> {
         Ok(self.capture.waiting()?.clone())
+    }
+
+    /// The same with a description of each.
+    ///
+    /// # Errors
+    /// When the capture fails.
+    pub fn in_flight(&mut self) -> Result<Vec<Unfinished>, Error> {
+        let waiting = self.capture.waiting()?;
+        let request = |row| Unfinished::from_row(describe(waiting, row), Wait::Counts, waiting, row);
+        Ok((0..waiting.len()).map(request).collect())
     }
 
     /// What waits now and passes the filter, in these groups.

@@ -6,8 +6,11 @@ use crate::Failure;
 use crate::notes::{self, WORDING};
 use crate::output::{self, Output};
 use crate::plan::{Keep, Reading, Recording, Rotate};
-use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, Tally, format_count, format_duration, format_size};
-use latscope_pipeline::now_ns;
+use latscope_event::{
+    Anomaly, Batch, Context, FieldSet, Mask, Tally, Unfinished, format_count, format_duration, format_size,
+};
+use latscope_pipeline::{RECORDING, now_ns};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -27,13 +30,23 @@ pub fn refuse_existing(plan: &Recording) -> Result<(), Failure> {
 /// The trace that is written: one file, or one after the other.
 pub struct Files<'a> {
     plan: &'a Recording,
-    filter: Option<String>,
+    /// Properties of each file.
+    marks: BTreeMap<String, String>,
     fields: FieldSet,
     now: Open,
     /// What was lost before the present file was started.
     before: Tally,
     /// Events that the present file lacks because the one before could not be written.
     lost: u64,
+    /// Those that are over, but for the account of what waited at their ends.
+    past: Vec<Past>,
+}
+
+/// A file that has its events.
+struct Past {
+    file: Open,
+    account: Context,
+    most_bytes: u64,
 }
 
 struct Open {
@@ -51,9 +64,12 @@ impl Files<'_> {
         reading: &Reading,
         context: &Context,
     ) -> Result<Files<'a>, Failure> {
-        let filter = reading.filter.as_ref().map(ToString::to_string);
-        let now = open(plan, fields, context, &filter, now_ns())?;
-        Ok(Files { plan, filter, fields, now, before: Tally::default(), lost: 0 })
+        let from_ns = now_ns();
+        let filter = reading.filter.as_ref().map(|filter| ("filter".into(), filter.to_string()));
+        let recording = plan.rotate.map(|_| (RECORDING.into(), from_ns.to_string()));
+        let marks = filter.into_iter().chain(recording).collect();
+        let now = open(plan, fields, context, &marks, from_ns)?;
+        Ok(Files { plan, marks, fields, now, before: Tally::default(), lost: 0, past: Vec::new() })
     }
 
     /// Gives the first file its name, now that nothing is left that could prevent the recording.
@@ -90,9 +106,35 @@ impl Files<'_> {
         }
     }
 
-    pub fn finish(self, context: &Context) -> Result<(), Failure> {
+    /// Whether files are over that wait for [`Files::settle`].
+    pub fn are_past(&self) -> bool {
+        !self.past.is_empty()
+    }
+
+    /// Ends the files that are over: what waits now waited at their ends, too, if it had started by then. What completed since is an event
+    /// of a later file.
+    pub fn settle(&mut self, waiting: &[Unfinished]) -> Result<(), Failure> {
+        for Past { file, mut account, most_bytes } in self.past.drain(..) {
+            let end_ns = account.span_ns.map_or(i64::MAX, |(_, to_ns)| to_ns);
+            let waited = waiting.iter().filter(|request| request.start_ns <= end_ns);
+            account.unfinished = waited.map(|request| until(request, end_ns)).collect();
+            account.knows_unfinished = true;
+            account.tally.add(Anomaly::Unfinished, account.unfinished.len() as u64);
+            account.sort_unfinished();
+            end(file, account, most_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the last file, and those that are over.
+    pub fn finish(mut self, context: &Context) -> Result<(), Failure> {
+        self.settle(&context.unfinished)?;
         let most_bytes = self.limit();
-        end(self.now, context, &self.before, self.lost, &self.filter, most_bytes)
+        // What waits was looked at last a moment before the end, as whether it still does is not known from there on.
+        let looked_ns = context.unfinished.iter().filter(|request| request.counts()).map(Unfinished::end_ns).max();
+        let span_ns = (self.now.from_ns, looked_ns.unwrap_or_else(now_ns));
+        let account = account(context, &self.before, self.lost, &self.marks, span_ns, most_bytes);
+        end(self.now, account, most_bytes)
     }
 
     /// Bytes that all files may occupy: as many as shall be kept, and as the disk has for them.
@@ -129,7 +171,7 @@ impl Files<'_> {
         if most_bytes == u64::MAX {
             return Ok(most_bytes);
         }
-        let account = account(context, &self.before, self.lost, &self.filter, (self.now.from_ns, i64::MAX), most_bytes);
+        let account = account(context, &self.before, self.lost, &self.marks, (self.now.from_ns, i64::MAX), most_bytes);
         let end_bytes = self.now.writer.end_bytes(&account).map_err(|error| self.now.failure(&error))?;
         Ok(most_bytes.saturating_sub(end_bytes + GROWTH_BYTES))
     }
@@ -152,10 +194,12 @@ impl Files<'_> {
         let mut files = self.older();
         files.push((self.now.path.clone(), most_bytes));
         self.remove_surplus(files, 1);
-        let mut next = open(self.plan, self.fields, context, &self.filter, from_ns)?;
+        let mut next = open(self.plan, self.fields, context, &self.marks, from_ns)?;
         next.appear()?;
-        let done = std::mem::replace(&mut self.now, next);
-        end(done, context, &self.before, std::mem::take(&mut self.lost), &self.filter, most_bytes)?;
+        let file = std::mem::replace(&mut self.now, next);
+        let lost = std::mem::take(&mut self.lost);
+        let account = account(context, &self.before, lost, &self.marks, (file.from_ns, now_ns()), most_bytes);
+        self.past.push(Past { file, account, most_bytes });
         self.before = context.tally.clone();
         Ok(())
     }
@@ -177,7 +221,7 @@ impl Files<'_> {
             format_count(lost)
         );
         let from_ns = now_ns().max(self.now.from_ns + 1_000_000);
-        let mut next = open(self.plan, self.fields, context, &self.filter, from_ns)?;
+        let mut next = open(self.plan, self.fields, context, &self.marks, from_ns)?;
         next.appear()?;
         drop(std::mem::replace(&mut self.now, next));
         // A part of a message, which it may have left, is of no use.
@@ -261,7 +305,7 @@ fn open(
     plan: &Recording,
     fields: FieldSet,
     context: &Context,
-    filter: &Option<String>,
+    marks: &BTreeMap<String, String>,
     from_ns: i64,
 ) -> Result<Open, Failure> {
     let path = match plan.rotate {
@@ -270,7 +314,7 @@ fn open(
     };
     let failed = |error| Failure::Input(format!("{}: Cannot be written: {error}.", path.display()));
     let out = output::open(Some(&path))?;
-    let start = Context { tally: Tally::default(), span_ns: None, ..own(context, filter) };
+    let start = Context { tally: Tally::default(), span_ns: None, ..own(context, marks) };
     let writer = Trace::create(&path, out, fields, &start).map_err(failed)?;
     Ok(Open { path, writer, from_ns, events: 0 })
 }
@@ -280,11 +324,11 @@ fn account(
     context: &Context,
     before: &Tally,
     lost: u64,
-    filter: &Option<String>,
+    marks: &BTreeMap<String, String>,
     span_ns: (i64, i64),
     most_bytes: u64,
 ) -> Context {
-    let mut account = Context { tally: context.tally.since(before), span_ns: Some(span_ns), ..own(context, filter) };
+    let mut account = Context { tally: context.tally.since(before), span_ns: Some(span_ns), ..own(context, marks) };
     account.tally.add(Anomaly::LostRecords, lost);
     // The longest come first. They must leave room for events.
     let most = usize::try_from(most_bytes / UNFINISHED_PART).unwrap_or(usize::MAX);
@@ -292,32 +336,31 @@ fn account(
     account
 }
 
-/// Ends a file with its account.
-fn end(
-    done: Open,
-    context: &Context,
-    before: &Tally,
-    lost: u64,
-    filter: &Option<String>,
-    most_bytes: u64,
-) -> Result<(), Failure> {
-    let to_ns = now_ns();
-    let account = account(context, before, lost, filter, (done.from_ns, to_ns), most_bytes);
-    let written = done.writer.finish(&account).and_then(Output::finish);
-    let size =
-        written.map_err(|error| Failure::Input(format!("{}: Cannot be written: {error}.", done.path.display())))?;
-    let (events, span) = (format_count(done.events), format_duration(to_ns.abs_diff(done.from_ns)));
+/// Ends a file with its account, which names as much of what waited as there is room for.
+fn end(done: Open, mut account: Context, most_bytes: u64) -> Result<(), Failure> {
+    let failed = |error| Failure::Input(format!("{}: Cannot be written: {error}.", done.path.display()));
+    let left_bytes = most_bytes.saturating_sub(done.writer.stored_bytes());
+    while !account.unfinished.is_empty() && done.writer.end_bytes(&account).map_err(failed)? > left_bytes {
+        account.unfinished.truncate(account.unfinished.len() / 2);
+    }
+    let size = done.writer.finish(&account).and_then(Output::finish).map_err(failed)?;
+    let span_ns = account.span_ns.map_or(0, |(from_ns, to_ns)| to_ns.abs_diff(from_ns));
+    let (events, span) = (format_count(done.events), format_duration(span_ns));
     say!("latscope: {}: {events} events in {span}, {}", done.path.display(), format_size(size));
     let notes = WORDING.lines(&account).into_iter().map(|note| note.text);
     notes.chain(notes::detail(&account)).for_each(|note| say!("latscope: {note}"));
     Ok(())
 }
 
+/// What waits, as it was at this earlier moment, nanoseconds since 1970.
+fn until(request: &Unfinished, moment_ns: i64) -> Unfinished {
+    let age_ns = u64::try_from(moment_ns.saturating_sub(request.start_ns)).unwrap_or(0);
+    Unfinished { at_least_ns: request.at_least_ns.min(age_ns), ..request.clone() }
+}
+
 /// The context of a file.
-fn own(context: &Context, filter: &Option<String>) -> Context {
+fn own(context: &Context, marks: &BTreeMap<String, String>) -> Context {
     let mut own = context.clone();
-    if let Some(filter) = filter {
-        own.properties.insert("filter".into(), filter.clone());
-    }
+    own.properties.extend(marks.clone());
     own
 }
