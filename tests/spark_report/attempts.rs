@@ -125,7 +125,49 @@ fn tasks_hold_the_cores_of_their_settings_or_profile() {
     let of_profile =
         Log(log.0.replace("\"Stage ID\":0,\"Stage Name\"", "\"Resource Profile Id\":1,\"Stage ID\":0,\"Stage Name\""));
     assert_eq!(number(&log.report(), "/active_tasks/idle_ns"), 2 * 3000 * MS);
-    assert_eq!(number(&of_profile.report(), "/active_tasks/idle_ns"), 0);
+    let report = of_profile.report();
+    assert_eq!(number(&report, "/active_tasks/idle_ns"), 0);
+    assert_eq!(columns(&report), [4.0; 200], "all four cores, in each column");
+}
+
+/// In each column of the breakdown, what tasks and idle cores add up to, in cores; where cores are known, all of them.
+fn columns(report: &Value) -> Vec<f64> {
+    let breakdown = report["breakdown"].as_object().unwrap();
+    let width_ns = breakdown["width_ns"].as_f64().unwrap();
+    let parts = breakdown.iter().filter(|(name, values)| values.is_array() && *name != "cores");
+    let mut sums = vec![0.0; breakdown["cores"].as_array().unwrap().len()];
+    for (_, values) in parts {
+        sums.iter_mut()
+            .zip(values.as_array().unwrap())
+            .for_each(|(sum, value)| *sum += value.as_f64().unwrap() / width_ns);
+    }
+    sums
+}
+
+/// Text, breakdown and picture agree about the cores that tasks hold.
+#[test]
+fn the_time_of_cores_is_that_of_the_cores_that_tasks_hold() {
+    let mut log = Log::new(json!({"spark.task.cpus": "2"}));
+    log.executor("1", 4, 0);
+    log.job(0, (0, 4000), &[(0, 0, 4000)]);
+    // Half of its time is CPU.
+    log.task(&Task { cpu: 1000, ..task(0, 0, "1", (0, 2000)) });
+    log.task(&task(0, 1, "1", (0, 4000)));
+    let report = log.report();
+    assert_eq!(columns(&report), [4.0; 200]);
+    let sum =
+        |part: &str| report["breakdown"][part].as_array().unwrap().iter().map(|ns| ns.as_i64().unwrap()).sum::<i64>();
+    assert_eq!([sum("CPU"), sum("remainder")], [2 * 1000 * MS, 2 * 5000 * MS]);
+    assert_eq!(sum("idle"), number(&report, "/active_tasks/idle_ns"));
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("a.svg");
+    log.run(&["--pixels", "800", "-o", picture.to_str().unwrap()]).success();
+    let svg = std::fs::read_to_string(&picture).unwrap();
+    // 200 pixels a second from 84 on; an axis of 4.4 cores is 150 high.
+    let line = svg.lines().find(|line| line.contains("stroke=\"#d55e00\" stroke-width=\"1.6\"")).unwrap();
+    assert!(svg.contains(">cores that tasks hold<"), "{svg}");
+    let ys: Vec<f64> = line.split('V').skip(1).filter_map(|part| part.split(['H', '"']).next()?.parse().ok()).collect();
+    assert!((ys[1] - ys[0] - 2.0 * 150.0 / 4.4).abs() < 0.2, "from two cores to none: {line}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::palette::{Inks, Theme};
 use crate::plot::{Axis, Plot, rounded};
 use crate::svg::{Area, Num, Svg, shortened, text_width};
 use latscope_event::{Context, Wording, format_duration, format_size};
-use latscope_series::spark::{Analysis, Breakdown, SparkGroup, SparkTasks};
+use latscope_series::spark::{ActiveTasks, Analysis, Breakdown, SparkGroup, SparkTasks};
 use std::fmt::Write;
 
 /// How the picture shall look.
@@ -148,20 +148,24 @@ impl Picture<'_> {
         y
     }
 
-    /// Tasks and cores as an exact step function.
+    /// Tasks and cores as an exact step function, and the cores that tasks hold where one holds more than one.
     fn active(&self, svg: &mut Svg, y: f64) -> f64 {
-        let (load, inks) = (&self.analysis.load, &self.page.inks);
-        let y = self.heading(svg, y, "Active tasks", &[("cores", inks.muted), ("tasks", inks.groups[0])]);
-        let plot = self.plot(y, (load.tasks.max(load.cores).max(1) as f64) * 1.1);
-        plot.ground(svg, &elapsed, &|tasks| format!("{tasks}"));
-        let mut lines = [Vec::new(), Vec::new()];
-        for step in &self.analysis.active {
-            let seconds = step.start_ns.saturating_sub(self.extent_ns.0) as f64 / 1e9;
-            lines[0].push((seconds, step.cores as f64));
-            lines[1].push((seconds, step.tasks as f64));
+        let (active, inks) = (&self.analysis.active, &self.page.inks);
+        let mut lines: Vec<(&str, &str, fn(&ActiveTasks) -> u64)> =
+            vec![("cores", inks.muted, |step| step.cores), ("tasks", inks.groups[0], |step| step.tasks)];
+        if active.iter().any(|step| step.held != step.tasks) {
+            lines.insert(1, ("cores that tasks hold", inks.groups[1], |step| step.held));
         }
-        plot.steps(svg, &lines[0], inks.muted);
-        plot.steps(svg, &lines[1], inks.groups[0]);
+        let names: Vec<(&str, &str)> = lines.iter().map(|(name, ink, _)| (*name, *ink)).collect();
+        let y = self.heading(svg, y, "Active tasks", &names);
+        let most = lines.iter().flat_map(|(.., value)| active.iter().map(value)).max().unwrap_or(0);
+        let plot = self.plot(y, most.max(1) as f64 * 1.1);
+        plot.ground(svg, &elapsed, &|tasks| format!("{tasks}"));
+        for (_, ink, value) in lines {
+            let seconds = |step: &ActiveTasks| step.start_ns.saturating_sub(self.extent_ns.0) as f64 / 1e9;
+            let steps: Vec<(f64, f64)> = active.iter().map(|step| (seconds(step), value(step) as f64)).collect();
+            plot.steps(svg, &steps, ink);
+        }
         plot.area.bottom() + 26.0
     }
 

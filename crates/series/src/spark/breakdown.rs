@@ -4,7 +4,7 @@ use super::active::ActiveTasks;
 use super::sums::TIME_PARTS;
 use super::tasks::SparkTasks;
 
-/// Core-equivalents over time: each task's parts are spread evenly over the time that it ran.
+/// Core-equivalents over time: each task's parts are spread evenly over the time that it ran, on all cores that it held.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Breakdown {
     /// When the first column starts, nanoseconds.
@@ -33,13 +33,15 @@ impl SparkTasks {
             idle: vec![0.0; count],
             cores: vec![0.0; count],
         };
-        for task in self.tasks() {
+        let tasks = self.stages.values().flat_map(|stage| stage.tasks.iter().map(|task| (task, stage.cpus as f64)));
+        for (task, held) in tasks {
             let took = task.took_ns() as f64;
             let sum = task.parts.iter().map(|&ns| ns as f64).sum::<f64>();
             // GC is that of the whole JVM, so parts may exceed the time of the task; what is missing has no metrics.
             let scale = if sum > took { 1.0 / sum } else { 1.0 / took.max(1.0) };
             let unknown = if sum > took { 0.0 } else { (took - sum) / took.max(1.0) };
             each_column((start_ns, width_ns, count), (task.start_ns, task.end_ns), |column, ns| {
+                let ns = ns * held;
                 for (to, &part) in breakdown.parts[column].iter_mut().zip(&task.parts) {
                     *to += ns * part as f64 * scale;
                 }

@@ -12,14 +12,20 @@ const HEIGHT_PX: f64 = 60.0;
 /// So many executors have a plot of their own.
 const EXECUTORS: usize = 6;
 
-/// What was sampled of an executor: spans of stages, their number, and the areas.
-type Stages = Vec<((i64, i64), i64, [Option<u64>; AREAS.len()])>;
+/// What was sampled of an executor.
+#[derive(Default)]
+struct Sampled {
+    /// Spans of stages, their number, and the areas.
+    stages: Vec<((i64, i64), i64, [Option<u64>; AREAS.len()])>,
+    /// Whether Python workers had memory, so that RSS is a sum of peaks that need not have been at the same time.
+    has_python: bool,
+}
 
 impl Picture<'_> {
     /// Heap, RSS, execution and storage memory of executors; returns where they end. A log has the greatest of each stage.
     pub(super) fn areas(&self, svg: &mut Svg, mut y: f64) -> f64 {
         let tasks = self.analysis.tasks;
-        let mut executors: BTreeMap<(bool, usize, &str), Stages> = BTreeMap::new();
+        let mut executors: BTreeMap<(bool, usize, &str), Sampled> = BTreeMap::new();
         for (id, executor, peaks) in tasks.peaks_by_stage() {
             let areas = peaks.areas();
             if let Some(span_ns) = tasks.stages.get(&id).and_then(|stage| stage.extent_ns())
@@ -27,13 +33,16 @@ impl Picture<'_> {
             {
                 // 2 before 10, and the driver behind them.
                 let name = (executor == "driver", executor.len(), executor);
-                executors.entry(name).or_default().push((span_ns, id.0, areas));
+                let sampled = executors.entry(name).or_default();
+                sampled.stages.push((span_ns, id.0, areas));
+                sampled.has_python |= peaks.get("ProcessTreePythonRSSMemory").is_some();
             }
         }
-        let most = executors.values().flatten().flat_map(|(.., areas)| areas).flatten().max().copied().unwrap_or(1);
-        for ((is_driver, _, name), stages) in executors.iter().take(EXECUTORS) {
+        let all = executors.values().flat_map(|sampled| &sampled.stages);
+        let most = all.flat_map(|(.., areas)| areas).flatten().max().copied().unwrap_or(1);
+        for ((is_driver, _, name), sampled) in executors.iter().take(EXECUTORS) {
             let title = if *is_driver { "the driver".to_string() } else { format!("executor {name}") };
-            y = self.areas_of(svg, y, &title, stages, most as f64 / MIB);
+            y = self.areas_of(svg, y, &title, sampled, most as f64 / MIB);
         }
         if executors.len() > EXECUTORS {
             let text = format!(
@@ -46,10 +55,13 @@ impl Picture<'_> {
         y
     }
 
-    fn areas_of(&self, svg: &mut Svg, y: f64, title: &str, stages: &Stages, most: f64) -> f64 {
-        let inks = &self.page.inks;
+    fn areas_of(&self, svg: &mut Svg, y: f64, title: &str, sampled: &Sampled, most: f64) -> f64 {
+        let (inks, stages) = (&self.page.inks, &sampled.stages);
         let peak = |area: usize| stages.iter().filter_map(|(.., areas)| areas[area]).max();
         let names = AREAS.iter().enumerate().map(|(area, name)| match peak(area) {
+            Some(bytes) if *name == "RSS" && sampled.has_python => {
+                format!("RSS at most {} (peaks of JVM and Python added)", format_size(bytes))
+            }
             Some(bytes) => format!("{name} at most {}", format_size(bytes)),
             None => format!("{name} not sampled"),
         });
