@@ -56,6 +56,12 @@ fn a_filter_chooses_tasks_and_applications() {
     std::fs::write(folder.path().join("app-20261121011349-0002"), &first).unwrap();
     assert!(run(&[]).failure(3).contains("give one log with -r.\n"));
     std::fs::write(folder.path().join("app-20261121011349-0002"), &second).unwrap();
+    for number in 3..6 {
+        let other = first.replace("app-1", &format!("app-{number}"));
+        std::fs::write(folder.path().join(format!("app-20261121011349-000{number}")), other).unwrap();
+    }
+    let refused = run(&[]).failure(3);
+    assert!(refused.contains("app = app-3 and 2 more, which latscope summary --by app lists"), "{refused}");
     // The cores had other tasks, too.
     let part = of("app = app-1 and executor = 1");
     assert_eq!([number(&part, "/counters/numTasks"), number(&part, "/counters/elapsedTime")], [4, 2000]);

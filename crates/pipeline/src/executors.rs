@@ -57,9 +57,9 @@ impl Executors {
         Executors { root: root.into(), only: only.map(Into::into), mounts }
     }
 
-    /// Those that run now.
+    /// Those that run now, each once: what a JVM forks has its arguments until it starts another program.
     pub fn find(&self) -> Vec<Executor> {
-        let mut found = Vec::new();
+        let mut found: Vec<Executor> = Vec::new();
         for entry in fs::read_dir(self.root.join("proc")).into_iter().flatten().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let Some(line) = text(&entry.path().join("cmdline")) else { continue };
@@ -73,6 +73,8 @@ impl Executors {
                 found.push(Executor { pid, app: app.to_string(), id: id.to_string() });
             }
         }
+        found.sort_by(|one, other| (&one.app, &one.id, one.pid).cmp(&(&other.app, &other.id, other.pid)));
+        found.dedup_by(|later, first| (&later.app, &later.id) == (&first.app, &first.id));
         found
     }
 

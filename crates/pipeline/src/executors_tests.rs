@@ -20,6 +20,8 @@ fn machine(mounts: &str, groups: &str, files: &[(&str, &str)]) -> tempfile::Temp
         "7",
     ];
     write("proc/41/cmdline", &[&words[..], &["--app-id", "app-1", ""]].concat().join("\0"));
+    // What it has just forked.
+    write("proc/44/cmdline", &[&words[..], &["--app-id", "app-1", ""]].concat().join("\0"));
     write("proc/42/cmdline", "sh\0-c\0java CoarseGrainedExecutorBackend --executor-id 7 --app-id app-1\0");
     write("proc/43/cmdline", "bash\0");
     write("proc/41/cgroup", groups);
@@ -147,6 +149,66 @@ fn the_group_of_this_process_is_read() {
     let worked = (0..20_000_000_u64).fold(1, |sum, number| std::hint::black_box(sum ^ number));
     let after = cpu(&executors.sample(&own, 1).unwrap()).unwrap();
     assert!(after > start, "{start} {after} {worked}");
+}
+
+/// An executor that never ends by itself.
+struct Busy(std::process::Child);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+/// A group of version 2 that this kernel counts: CPU time, and the quota and limit of memory where version 2 has these controllers here.
+#[test]
+fn a_group_of_version_2_in_this_kernel_is_read() {
+    let all = Executors::new(Path::new("/"), Some("latscope-v2-test"));
+    let Some(mount) = all.mounts.get("").cloned() else { return skipped!("version 2 is not mounted") };
+    let executors = Executors { mounts: BTreeMap::from([(String::new(), mount.clone())]), ..all };
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "while :; do :; done", BACKEND, "--app-id", "latscope-v2-test", "--executor-id", "7"]);
+    let busy = Busy(command.spawn().unwrap());
+    let executor = Executor { pid: busy.0.id(), app: "latscope-v2-test".into(), id: "7".into() };
+    while executors.find().is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(executors.find(), std::slice::from_ref(&executor));
+    let name = format!("latscope-test-{}", executor.pid);
+    let Ok(own) = executors.set_apart(&executor, &name) else { return skipped!("no group can be made, not root") };
+    let file = |file: &str| mount.join(&name).join(file);
+    let limits = [("cpu.max", "20000 100000"), ("memory.max", "104857600")];
+    let [has_quota, has_limit] = limits.map(|(limit, text)| fs::write(file(limit), text).is_ok());
+    let counted =
+        |from: &str, name: &str| fs::read_to_string(file(from)).ok().and_then(|text| field(&Some(text), name));
+    let now = || executors.sample(&executor, 1).unwrap().sample.values;
+    let enough = |values: &[Option<u64>; Usage::ALL.len()]| {
+        let is_kept = values[Usage::Throttled as usize] > Some(1);
+        values[Usage::Cpu as usize] > Some(50_000_000) && (is_kept || !has_quota)
+    };
+    while !enough(&now()) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let within = |of: Usage, from: &str, name: &str, unit: u64| {
+        let before = counted(from, name);
+        let value = now()[of as usize].map(|value| value / unit);
+        let is_between = before <= value && value <= counted(from, name);
+        assert!(is_between, "{name}: {before:?} {value:?}");
+    };
+    within(Usage::Cpu, "cpu.stat", "usage_usec", 1000);
+    if has_quota {
+        within(Usage::Periods, "cpu.stat", "nr_periods", 1);
+        within(Usage::Throttled, "cpu.stat", "nr_throttled", 1);
+        within(Usage::ThrottledTime, "cpu.stat", "throttled_usec", 1000);
+    }
+    let values = now();
+    assert_eq!(values[Usage::Quota as usize], has_quota.then_some(200));
+    assert_eq!(values[Usage::MemoryLimit as usize], has_limit.then_some(100 << 20));
+    assert_eq!(values[Usage::Memory as usize].is_some_and(|bytes| bytes <= 100 << 20), has_limit);
+    drop(busy);
+    drop(own);
+    assert!(!mount.join(&name).exists(), "the group is removed");
 }
 
 #[test]

@@ -33,7 +33,9 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
             plan.output.display()
         ))),
         executors => {
-            say!("latscope: {}: samples of {} executors", plan.output.display(), format_count(executors as u64));
+            let plural = if executors == 1 { "" } else { "s" };
+            let count = format_count(executors as u64);
+            say!("latscope: {}: samples of {count} executor{plural}", plan.output.display());
             Ok(())
         }
     }

@@ -101,6 +101,9 @@ pub fn section(pipeline: &Pipeline) -> Result<Option<ReportSection>, Failure> {
     Ok(Some(ReportSection { title: "Spark application".into(), picture: spark(&tasks, &context, &picture), text }))
 }
 
+/// So many applications are named where one has to be chosen.
+const NAMED: usize = 3;
+
 /// The one application that there is; its tasks are also what waits are joined with.
 fn application(pipeline: &Pipeline, waits: &mut SparkWaits, has_notes: bool) -> Result<(SparkTasks, Context), Failure> {
     let (mut found, mut contexts) =
@@ -114,10 +117,14 @@ fn application(pipeline: &Pipeline, waits: &mut SparkWaits, has_notes: bool) -> 
         // Of two logs of one application, no filter chooses one.
         let is_twice = names.windows(2).any(|pair| pair[0] == pair[1]);
         names.dedup();
-        names.truncate(3);
+        let more = match names.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more, which latscope summary --by app lists"),
+        };
+        names.truncate(NAMED);
         let or = match is_twice {
             true => String::new(),
-            false => format!(", or choose an application by a filter ({})", names.join(", ")),
+            false => format!(", or choose an application by a filter ({}{more})", names.join(", ")),
         };
         let count = found.len();
         return Err(Failure::Input(format!(
