@@ -82,6 +82,8 @@ fn a_driver_that_is_silent_or_busy_is_asked_again() {
             assert_eq!(row["cores"], executor["totalCores"]);
             assert_eq!(row["gc_ns"].as_u64(), executor["totalGCTime"].as_u64().map(|ms| ms * 1_000_000));
             assert_eq!(row["heap"], peaks["JVMHeapMemory"]);
+            // The API has how long tasks took, which is more.
+            assert_eq!(row["run_ns"], Value::Null);
             assert_eq!(row["jvm_rss"], peaks["ProcessTreeJVMRSSMemory"]);
             assert_eq!(row["execution_memory"], peaks["OnHeapExecutionMemory"]);
             assert_eq!(row["storage_memory"], executor["memoryMetrics"]["usedOnHeapStorageMemory"]);
@@ -117,7 +119,8 @@ fn a_picture_of_what_runs_has_every_executor() {
     });
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("live.html");
-    latscope(&["spark", "-r", &url, "--follow", "-i", "1s", "-o", page.to_str().unwrap()]).success();
+    let ended = latscope(&["spark", "-r", &url, "--follow", "-i", "1s", "-o", page.to_str().unwrap()]).failure(3);
+    assert!(ended.contains("though 1 of its jobs ran"), "{ended}");
     let page = std::fs::read_to_string(page).unwrap();
     // Nothing comes any more.
     assert!(!page.contains("http-equiv=\"refresh\"") && page.contains("the application has ended"), "{page}");
@@ -127,6 +130,9 @@ fn a_picture_of_what_runs_has_every_executor() {
         assert!(page.contains(what), "{what}: {page}");
     }
     assert!(!page.contains("stage 66 "), "{page}");
+    // What was known once is a point, which no browser draws of a move alone.
+    let line = page.lines().find(|line| line.contains("stroke=\"#0072b2\" stroke-width=\"1.5\"")).unwrap();
+    assert!(line.matches('M').count() == line.matches("h0").count() && line.contains("h0"), "{line}");
     for executor in listed("end.executors") {
         let heap = executor["peakMemoryMetrics"]["JVMHeapMemory"].as_u64().unwrap();
         let expected = format!("heap at most {}MiB", heap / MIB);

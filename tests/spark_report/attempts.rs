@@ -214,6 +214,150 @@ fn tasks_end_with_their_executor() {
     assert_eq!([number(&without, "/failed_tasks"), number(&without, "/running_tasks")], [1, 0]);
 }
 
+/// Spark writes no end of a task that runs when the application is stopped, but all others: the stage is cancelled, and the job fails.
+#[test]
+fn tasks_that_hang_until_the_application_stops_ran_until_then() {
+    let log = |is_stopped: bool| {
+        let mut log = Log::new(json!({}));
+        log.executor("1", 4, 0);
+        log.event("JobStart", json!({"Job ID": 0, "Submission Time": START, "Stage IDs": [0]}));
+        let mut info =
+            json!({"Stage ID": 0, "Stage Attempt ID": 0, "Stage Name": "s", "Submission Time": START, "RDD Info": []});
+        log.event("StageSubmitted", json!({"Stage Info": info}));
+        (0..4).for_each(|id| log.task(&task(0, id, "1", (0, 1000))));
+        (4..6).for_each(|id| starts(&mut log, id, "1", 1000));
+        log.event("ApplicationEnd", json!({"Timestamp": START + 600_000}));
+        if is_stopped {
+            info["Completion Time"] = json!(START + 600_000);
+            info["Failure Reason"] = json!("Stage cancelled because SparkContext was shut down");
+            log.event("StageCompleted", json!({"Stage Info": info}));
+            let result = json!({"Result": "JobFailed", "Exception": {"Message": "Job 0 cancelled because SparkContext was shut down"}});
+            log.event("JobEnd", json!({"Job ID": 0, "Completion Time": START + 600_000, "Job Result": result}));
+        }
+        log
+    };
+    for log in [log(true), log(false)] {
+        let report = log.report();
+        assert_eq!([number(&report, "/running_tasks"), number(&report, "/counters/numTasks")], [2, 4]);
+        assert_eq!(steps(&report), [[0, 4], [1000, 2], [600_000, 0]]);
+        assert_eq!(idle(&report), expected(&[("straggler", 2 * 599_000)]), "{}", report["idle"]);
+        let stragglers = report["stragglers"].as_array().unwrap();
+        let found: Vec<_> = stragglers
+            .iter()
+            .map(|one| (number(one, "/task"), number(one, "/latency_ns") / MS, &one["running"]))
+            .collect();
+        assert_eq!(found, [(4, 599_000, &json!(true)), (5, 599_000, &json!(true))]);
+        assert_ne!(report["findings"][0]["verdict"], "driver", "{}", report["findings"]);
+        assert!(log.run(&[]).success().contains("2 more tasks ran when the log ended"));
+        let wall = report["stages"][0]["stageDuration"].as_i64().unwrap();
+        assert_eq!(wall, 600_000, "of a stage without an end, too");
+    }
+    // Of a stage that is complete, the listener dropped the ends.
+    let complete = log(true).0.replace("\"Failure Reason\"", "\"No Reason\"").replace("JobFailed", "JobSucceeded");
+    assert_eq!(number(&Log(complete).report(), "/running_tasks"), 0);
+}
+
+#[test]
+fn an_application_without_executors_waits_for_them() {
+    let mut log = Log::new(json!({}));
+    log.event("JobStart", json!({"Job ID": 0, "Submission Time": START + 1000, "Stage IDs": [0]}));
+    let info = json!({"Stage ID": 0, "Stage Attempt ID": 0, "Stage Name": "s", "Submission Time": START + 1000, "RDD Info": []});
+    log.event("StageSubmitted", json!({"Stage Info": info}));
+    log.event("ApplicationEnd", json!({"Timestamp": START + 3_600_000}));
+    let report = log.report();
+    assert_eq!(words(&report["findings"], "verdict"), ["allocation"]);
+    assert_eq!(report["measures"]["elapsed"].as_f64(), Some(3.6e12), "{}", report["measures"]);
+    let text = log.run(&[]).success();
+    for words in
+        ["no task ran in 60min", "job 0 waited 60min for its first task, and had none", "no executor was there"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let mut log = Log::new(json!({}));
+    log.executor("1", 2, 0);
+    log.event("ApplicationEnd", json!({"Timestamp": START + 1000}));
+    assert!(log.run(&[]).failure(3).contains("The application ran no job"));
+}
+
+/// Both executors are lost, and the tasks of the next stage are never launched.
+#[test]
+fn tasks_that_are_never_launched_wait_until_the_end() {
+    let log = |is_stopped: bool| {
+        let mut log = Log::new(json!({}));
+        log.executor("1", 2, 0);
+        log.job(0, (0, 2000), &[(0, 0, 2000)]);
+        (0..2).for_each(|id| log.task(&task(0, id, "1", (0, 2000))));
+        log.event("JobStart", json!({"Job ID": 1, "Submission Time": START + 2000, "Stage IDs": [1]}));
+        let mut info = json!({"Stage ID": 1, "Stage Attempt ID": 0, "Stage Name": "s", "Submission Time": START + 2000,
+            "Number of Tasks": 40, "RDD Info": []});
+        log.event("StageSubmitted", json!({"Stage Info": info}));
+        log.removed("1", 2000, "worker lost");
+        if is_stopped {
+            log.event("ApplicationEnd", json!({"Timestamp": START + 600_000}));
+            info["Completion Time"] = json!(START + 600_000);
+            info["Failure Reason"] = json!("Stage cancelled because SparkContext was shut down");
+            log.event("StageCompleted", json!({"Stage Info": info}));
+        } else {
+            log.executor("2", 0, 600_000);
+        }
+        log
+    };
+    for is_stopped in [true, false] {
+        let report = log(is_stopped).report();
+        assert_eq!(idle(&report)["allocation"], 2 * 598_000, "stopped {is_stopped}: {}", report["idle"]);
+        assert!(words(&report["findings"], "verdict").contains(&"allocation".to_string()), "{}", report["findings"]);
+    }
+}
+
+/// Two copies of a log, one behind the other, have each task once.
+#[test]
+fn a_log_that_stands_twice_in_a_file_counts_once() {
+    let once = super::log_of(&super::eight());
+    let twice = Log(once.0.clone() + &once.0).run(&["--json"]);
+    assert!(twice.err.contains("8 more ends of tasks that the log had already"), "{}", twice.err);
+    let report: Value = serde_json::from_str(&twice.success()).unwrap();
+    assert_eq!(report["counters"], once.report()["counters"]);
+}
+
+/// Twenty minutes pass before the first executor and job.
+#[test]
+fn an_application_starts_before_its_first_executor() {
+    let mut log = Log::new(json!({}));
+    log.executor("1", 2, 1_200_000);
+    log.job(0, (1_200_000, 1_203_000), &[(0, 1_200_000, 1_203_000)]);
+    (0..2).for_each(|id| log.task(&task(0, id, "1", (1_200_000, 1_203_000))));
+    log.event("ApplicationEnd", json!({"Timestamp": START + 1_204_000}));
+    let report = log.report();
+    assert_eq!(report["measures"]["elapsed"].as_f64(), Some(1.204e12));
+    assert_eq!(number(&report, "/active_tasks/core_ns"), 2 * 4000 * MS, "there were none before");
+    assert!(log.run(&["--fail-if", "elapsed > 10min"]).failure(1).contains("elapsed is 20"));
+    // A part of its tasks has an extent of its own.
+    assert!(log.run(&["task = 0", "--fail-if", "elapsed > 10min"]).success().contains("planted"));
+}
+
+/// Jobs that had finished are not in what the history server leaves of old parts.
+#[test]
+fn what_was_compacted_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("eventlog_v2_app-1");
+    std::fs::create_dir(&folder).unwrap();
+    let mut compacted = Log::new(json!({}));
+    compacted.executor("1", 1, 0);
+    compacted.event("JobStart", json!({"Job ID": 7, "Submission Time": START + 6000, "Stage IDs": [7]}));
+    let mut last = Log(String::new());
+    last.task(&task(7, 70, "1", (6000, 9000)));
+    last.event("ApplicationEnd", json!({"Timestamp": START + 10_000}));
+    std::fs::write(folder.join("events_2_app-1.compact"), &compacted.0).unwrap();
+    std::fs::write(folder.join("events_3_app-1"), &last.0).unwrap();
+    let file = folder.to_str().unwrap();
+    let ended = latscope(&["spark", "-r", file, "--json"]);
+    assert!(ended.err.contains("2 parts of the rolled log missing, or compacted without"), "{}", ended.err);
+    let report: Value = serde_json::from_str(&ended.success()).unwrap();
+    assert_eq!(idle(&report)["events missing"], 6000, "{}", report["idle"]);
+    let text = latscope(&["spark", "-r", file]).success();
+    assert!(text.contains("events are missing for 6s"), "{text}");
+}
+
 #[test]
 fn parts_of_a_log_that_are_missing_are_not_the_driver() {
     let folder = tempfile::tempdir().unwrap();

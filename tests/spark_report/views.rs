@@ -54,7 +54,7 @@ fn a_filter_chooses_tasks_and_applications() {
     assert!(run(&[]).failure(3).contains("app = app-1, app = app-1_2"));
     assert_eq!(number(&of("app = app-1_2"), "/counters/numTasks"), 8);
     std::fs::write(folder.path().join("app-20261121011349-0002"), &first).unwrap();
-    assert!(run(&[]).failure(3).contains("give one log with -r.\n"));
+    assert!(run(&[]).failure(3).contains("give one log with -r; more than one has app = app-1.\n"));
     std::fs::write(folder.path().join("app-20261121011349-0002"), &second).unwrap();
     for number in 3..6 {
         let other = first.replace("app-1", &format!("app-{number}"));

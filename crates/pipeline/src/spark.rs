@@ -17,7 +17,7 @@ pub struct SparkApplication {
 }
 
 impl Pipeline {
-    /// The applications that have tasks, and the context of every log. `each` gets every task that the filter lets through, with
+    /// The applications that have tasks or jobs, and the context of every log. `each` gets every task that the filter lets through, with
     /// `fields` beside those of the report.
     ///
     /// # Errors
@@ -53,8 +53,14 @@ impl Pipeline {
         let found = applications.finish().into_iter();
         let found = found.map(|(log, id, tasks)| SparkApplication { id, log: log.saturating_sub(1).min(last), tasks });
         let mut found: Vec<SparkApplication> = found.collect();
+        let logs: Vec<usize> = found.iter().map(|application| application.log).collect();
         for application in &mut found {
             let Some(context) = contexts.get(application.log) else { continue };
+            // Of several applications in one log, nobody knows which one it is.
+            let is_one = logs.iter().filter(|log| **log == application.log).count() == 1;
+            if let Some((start_ns, (_, end_ns))) = context.start_ns.zip(context.span_ns).filter(|_| is_one) {
+                application.tasks.set_whole((start_ns, end_ns));
+            }
             application.tasks.set_resources(&context.properties);
             application.tasks.missing_ns =
                 context.loss_ranges.iter().map(|range| (range.start_ns, range.end_ns)).collect();

@@ -134,8 +134,11 @@ impl Picture<'_> {
             let known = value(column);
             if let Some(value) = known {
                 let (x, y) = (plot.x_at((column.at_s - self.start_s) as f64), plot.y_at(value));
-                // Writing to a String does not fail.
-                let _ = write!(path, "{}{} {}", if is_known { 'L' } else { 'M' }, Num(x), Num(y));
+                // Writing to a String does not fail. A point between two gaps needs a line, or nobody draws it.
+                let _ = match is_known {
+                    true => write!(path, "L{} {}", Num(x), Num(y)),
+                    false => write!(path, "M{} {}h0", Num(x), Num(y)),
+                };
             }
             is_known = known.is_some();
         }

@@ -45,7 +45,9 @@ pub fn words(anomaly: Anomaly) -> &'static str {
         }
         Anomaly::UnparsedLines => "{} malformed row[|s]",
         Anomaly::DamagedRecords => "{} damaged record[|s] skipped",
-        Anomaly::MissingParts => "{} part[|s] of the rolled log missing: the tasks and the names in [it|them] are lost",
+        Anomaly::MissingParts => {
+            "{} part[|s] of the rolled log missing, or compacted without the jobs that had finished: the tasks and the names in [it|them] are lost"
+        }
         Anomaly::DamagedBatches => "{} damaged part[|s] of the trace left out (up to 32,768 events each)",
         Anomaly::TextOverflow => "{} column[|s] with too many distinct values, the rest shown as one",
         Anomaly::Doubtful => {

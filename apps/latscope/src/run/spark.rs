@@ -115,16 +115,16 @@ fn application(pipeline: &Pipeline, waits: &mut SparkWaits, has_notes: bool) -> 
         let mut names: Vec<String> = found.iter().map(|app| format!("app = {}", app.id)).collect();
         names.sort();
         // Of two logs of one application, no filter chooses one.
-        let is_twice = names.windows(2).any(|pair| pair[0] == pair[1]);
+        let twice = names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone());
         names.dedup();
         let more = match names.len().saturating_sub(NAMED) {
             0 => String::new(),
             more => format!(" and {more} more, which latscope summary --by app lists"),
         };
         names.truncate(NAMED);
-        let or = match is_twice {
-            true => String::new(),
-            false => format!(", or choose an application by a filter ({}{more})", names.join(", ")),
+        let or = match twice {
+            Some(name) => format!("; more than one has {name}"),
+            None => format!(", or choose an application by a filter ({}{more})", names.join(", ")),
         };
         let count = found.len();
         return Err(Failure::Input(format!(
@@ -132,7 +132,11 @@ fn application(pipeline: &Pipeline, waits: &mut SparkWaits, has_notes: bool) -> 
         )));
     }
     let Some(SparkApplication { tasks, log, .. }) = found.pop() else {
-        return Err(Failure::Input("No task of Spark was found; latscope spark reads event logs.".into()));
+        let is_log = contexts.iter().any(|context| context.properties.contains_key("spark.version"));
+        return Err(Failure::Input(match is_log {
+            true => "The application ran no job, so there is nothing to report.".into(),
+            false => "No task of Spark was found; latscope spark reads event logs.".into(),
+        }));
     };
     Ok((tasks, contexts.swap_remove(log)))
 }

@@ -93,9 +93,14 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         }
         if ends {
             to.finish(plan, &timeline, if has_ended.is_some() { ENDED } else { &note })?;
-            if let Some(why) = has_ended {
-                say!("latscope: {source}: {ENDED} ({why}).");
+            let Some(why) = has_ended else { return Ok(()) };
+            let running = timeline.spans.iter().filter(|span| span.kind == "job" && span.end_ns.is_none()).count();
+            if running > 0 {
+                return Err(Failure::Input(format!(
+                    "{source}: {ENDED} ({why}), though {running} of its jobs ran: its driver died, or was stopped."
+                )));
             }
+            say!("latscope: {source}: {ENDED} ({why}).");
             return Ok(());
         }
         thread::sleep(TURN);

@@ -16,12 +16,17 @@ fn number(path: &Path) -> Option<u64> {
     name(path).strip_prefix("events_")?.split_once('_')?.0.parse().ok()
 }
 
-/// How many parts of a rolled log are missing: before the first one, unless it holds all before it, and between others.
+/// Whether a file is what the history server left of parts before it: without the jobs that had finished.
+pub fn is_compacted(path: &Path) -> bool {
+    name(path).ends_with(".compact")
+}
+
+/// How many parts of a rolled log are missing, or are there only without the jobs that had finished.
 pub fn missing(files: &[PathBuf]) -> u64 {
     let numbers: Vec<u64> = files.iter().filter_map(|path| number(path)).collect();
     let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else { return 0 };
-    let first = if name(&files[0]).ends_with(".compact") { first } else { first.min(1) };
-    (last.abs_diff(first) + 1).saturating_sub(numbers.len() as u64)
+    let whole = numbers.len() - usize::from(is_compacted(&files[0]));
+    (last.abs_diff(first.min(1)) + 1).saturating_sub(whole as u64)
 }
 
 /// Whether no part is missing between two that stand beside each other.
@@ -34,7 +39,7 @@ pub fn files(folder: &Path) -> Option<Vec<PathBuf>> {
     let entries = folder.read_dir().ok()?.flatten().map(|entry| entry.path());
     let all: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();
     let mut rolled: Vec<(u64, bool, PathBuf)> =
-        all.iter().filter_map(|path| Some((number(path)?, name(path).ends_with(".compact"), path.clone()))).collect();
+        all.iter().filter_map(|path| Some((number(path)?, is_compacted(path), path.clone()))).collect();
     if !rolled.is_empty() {
         rolled.sort();
         // What was compacted holds all before it, and replaces the file of its own number.
@@ -101,7 +106,7 @@ mod tests {
         let missing = |names: &[&str]| missing(&names.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(missing(&["events_1_a", "events_2_a.zstd", "events_3_a"]), 0);
         assert_eq!(missing(&["events_2_a", "events_5_a"]), 3);
-        assert_eq!(missing(&["events_4_a.compact", "events_5_a"]), 0);
+        assert_eq!(missing(&["events_4_a.compact", "events_5_a"]), 4);
         assert_eq!((missing(&["eventlog"]), missing(&["events_18446744073709551615_a"])), (0, u64::MAX - 1));
     }
 

@@ -311,6 +311,8 @@ pub struct StageInfo<'a> {
     pub completion_ms: Option<i64>,
     #[serde(rename = "Failure Reason", borrow)]
     pub failure: Option<Cow<'a, str>>,
+    #[serde(rename = "Number of Tasks", default)]
+    pub tasks: i64,
     #[serde(rename = "Resource Profile Id", default)]
     pub profile: i64,
     #[serde(rename = "RDD Info", borrow, default)]

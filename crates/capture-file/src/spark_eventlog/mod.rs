@@ -113,6 +113,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             if previous.is_some_and(|previous| !folder::follows(&previous, &file)) {
                 session.start_gap();
             }
+            let is_compacted = folder::is_compacted(&file);
             previous = Some(file.clone());
             let flow = match Input::open(&file, options.progress) {
                 Ok(file) => read_file(file, &mut session)?,
@@ -123,6 +124,9 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
                 }
                 Err(error) => return Err(error),
             };
+            if is_compacted {
+                session.end_compacted();
+            }
             if flow.is_break() {
                 break;
             }

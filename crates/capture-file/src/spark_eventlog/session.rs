@@ -79,6 +79,7 @@ struct Executor {
     start_ns: i64,
 }
 
+#[derive(Clone)]
 struct Running {
     start_ns: i64,
     stage: (i64, i64),
@@ -99,8 +100,10 @@ pub struct Session<'a, 'b> {
     app: u32,
     kinds: [u32; 6],
     stages: BTreeMap<(i64, i64), About>,
-    /// Those that have not ended.
-    open_stages: BTreeMap<(i64, i64), ()>,
+    /// Those that have not ended, and how many tasks they have.
+    open_stages: BTreeMap<(i64, i64), i64>,
+    /// Those that were completed: of their tasks, none ran on when the application ended.
+    complete_stages: BTreeMap<(i64, i64), ()>,
     job_of_stage: BTreeMap<i64, i64>,
     jobs: BTreeMap<i64, About>,
     executions: BTreeMap<i64, About>,
@@ -170,6 +173,7 @@ impl<'a, 'b> Session<'a, 'b> {
             kinds,
             stages: BTreeMap::new(),
             open_stages: BTreeMap::new(),
+            complete_stages: BTreeMap::new(),
             job_of_stage: BTreeMap::new(),
             jobs: BTreeMap::new(),
             executions: BTreeMap::new(),
@@ -212,6 +216,14 @@ impl<'a, 'b> Session<'a, 'b> {
     pub fn start_gap(&mut self) {
         self.gap_ns = Some(self.latest_ns).filter(|&ns| ns > 0);
         self.running.values_mut().for_each(|running| running.may_have_ended = true);
+    }
+
+    /// What came so far was compacted: jobs that had finished before are not in it, and nobody knows when their tasks ran.
+    pub fn end_compacted(&mut self) {
+        let context = &mut self.rows.context;
+        let start_ns = context.start_ns.or(context.span_ns.map(|span| span.0));
+        let Some(start_ns) = start_ns.filter(|&start_ns| start_ns < self.latest_ns) else { return };
+        context.loss_ranges.push(LossRange { start_ns, end_ns: self.latest_ns, cpu: None, records: 0 });
     }
 
     /// Takes the next event of the log; `Break` when nobody wants more rows.
@@ -273,17 +285,20 @@ impl<'a, 'b> Session<'a, 'b> {
                 return self.executor(id, at_ns, reason);
             }
             Event::ApplicationStart(start) => {
-                // Its tasks are numbered from 0.
-                self.ended.clear();
                 properties.insert("spark.app.name".into(), shortened(&start.name).into());
                 self.rows.context.start_ns = Some(moment(start.at_ms)?);
                 if let Some(id) = &start.id {
                     // Later attempts are applications of their own, called as their log is.
                     let attempt = start.attempt.as_deref().and_then(|attempt| attempt.parse::<u32>().ok());
+                    let before = self.app;
                     self.app = match attempt.filter(|attempt| *attempt > 1) {
                         Some(attempt) => self.rows.batch.intern(Field::App, format!("{id}_{attempt}").as_bytes()),
                         None => self.rows.batch.intern(Field::App, id.as_bytes()),
                     };
+                    // The tasks of another application are numbered from 0; a copy of a log repeats those that it has.
+                    if self.app != before {
+                        self.ended.clear();
+                    }
                 }
                 self.reach(start.at_ms)?;
             }
@@ -373,7 +388,7 @@ impl<'a, 'b> Session<'a, 'b> {
         let mut about = self.about(said, job, info.submission_ms, Some(info))?;
         about.name = self.rows.batch.intern(Field::Name, shortened(&info.name).as_bytes());
         self.stages.insert((info.id, info.attempt), about);
-        self.open_stages.insert((info.id, info.attempt), ());
+        self.open_stages.insert((info.id, info.attempt), info.tasks);
         bound(&mut self.open_stages);
         bound(&mut self.stages);
         Ok(())
@@ -386,6 +401,10 @@ impl<'a, 'b> Session<'a, 'b> {
             self.stage_starts(info, None)?;
         }
         self.open_stages.remove(&id);
+        if info.failure.is_none() {
+            self.complete_stages.insert(id, ());
+            bound(&mut self.complete_stages);
+        }
         let mut about = self.stages.get(&id).copied().unwrap_or(NOTHING);
         if let Some(ms) = info.submission_ms {
             about.start_ns = Some(moment(ms)?);
@@ -396,10 +415,17 @@ impl<'a, 'b> Session<'a, 'b> {
         if self.memory(Some(id), end_ns)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
+        let tasks = self.known_count(info.tasks);
         self.other_row(Kind::Stage, &about, end_ns, error, |batch| {
             batch.push_i64(Field::Stage, id.0);
             batch.push_i64(Field::StageAttempt, id.1);
+            batch.push_i64(Field::Result, tasks);
         })
+    }
+
+    /// How many tasks a stage has; where parts of the log are missing, nobody knows which of them were launched.
+    fn known_count(&self, tasks: i64) -> i64 {
+        if self.rows.context.tally.get(Anomaly::MissingParts) > 0 { MISSING_I64 } else { tasks }
     }
 
     /// Hands on peaks of a stage, or of all stages: a row for each executor and metric that was sampled.

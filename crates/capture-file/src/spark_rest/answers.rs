@@ -120,6 +120,9 @@ pub struct Execution {
     pub failed_job_ids: Vec<i64>,
 }
 
+/// A driver keeps so many tasks of a stage (`spark.ui.retainedTasks`).
+const RETAINED: i64 = 100_000;
+
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub struct Stage {
@@ -130,6 +133,8 @@ pub struct Stage {
     pub status: String,
     #[serde(default)]
     pub name: String,
+    #[serde(default)]
+    pub num_tasks: i64,
     #[serde(default)]
     pub num_active_tasks: i64,
     pub submission_time: Option<String>,
@@ -366,6 +371,8 @@ impl Stage {
         json!({
             "Stage ID": self.stage_id, "Stage Attempt ID": self.attempt_id, "Stage Name": self.name,
             "Submission Time": from, "Completion Time": to, "Failure Reason": self.failure_reason,
+            // Of more tasks, a driver forgets some.
+            "Number of Tasks": Some(self.num_tasks).filter(|&tasks| tasks < RETAINED).unwrap_or(0),
         })
     }
 

@@ -54,9 +54,7 @@ struct Executor {
     active_tasks: u64,
     #[serde(default)]
     completed_tasks: u64,
-    /// Milliseconds, as the next.
-    #[serde(default)]
-    total_duration: u64,
+    /// Milliseconds. Run time is not among these: `totalDuration` is that of tasks, with what comes before and after their run time.
     #[serde(default, rename = "totalGCTime")]
     total_gc_time: u64,
     #[serde(default)]
@@ -188,10 +186,6 @@ impl Executor {
             ("shuffle_read", self.total_shuffle_read),
             ("cores", self.total_cores),
         ];
-        // That of a driver is how long it lives.
-        if self.id != "driver" {
-            numbers.push(("run_ns", ms(self.total_duration)));
-        }
         numbers.extend(
             PEAKS.iter().filter_map(|&(name, own)| Some((own, *self.peak_memory_metrics.as_ref()?.get(name)?))),
         );

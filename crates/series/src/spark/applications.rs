@@ -44,8 +44,8 @@ impl Applications {
         self.of.entry((log, batch.text(Field::App, row).unwrap_or_default().into())).or_default()
     }
 
-    /// Those with tasks, or with jobs that wait for their first task: the number of their log, their identifier and what they have. Of a part of the tasks, neither executors nor
-    /// stages without tasks are kept: the cores also had other tasks.
+    /// Those with tasks or jobs: the number of their log, their identifier and what they have. Of a part of the tasks, neither executors
+    /// nor stages without tasks are kept: the cores also had other tasks.
     pub fn finish(mut self) -> Vec<(usize, String, SparkTasks)> {
         let logs: BTreeSet<usize> = self.of.keys().map(|(log, _)| *log).collect();
         for log in logs {
@@ -60,6 +60,7 @@ impl Applications {
         }
         let finished = self.of.into_iter().map(|((log, app), Application { mut tasks, is_part })| {
             let executors = self.block_ns.map(|block_ns| tasks.executors_within(block_ns));
+            tasks.is_part = is_part || executors.is_some();
             if is_part {
                 tasks.keep_only_what_has_tasks();
             }
@@ -69,7 +70,7 @@ impl Applications {
             (log, app, tasks)
         });
         finished
-            .filter(|(_, _, tasks)| tasks.span_ns().is_some() || tasks.jobs().iter().any(|job| job.is_running))
+            .filter(|(_, _, tasks)| tasks.span_ns().is_some() || !tasks.is_part && !tasks.jobs().is_empty())
             .collect()
     }
 }

@@ -125,7 +125,10 @@ impl SparkTasks {
             running.extend([(extent.0, true, id), (extent.1, false, id)]);
             stage.tasks.iter().for_each(|task| span((task.start_ns, task.end_ns), Count::Tasks, cpus));
             let attempts = stage.attempts();
-            span(extent, Count::OfStages, cpus * attempts.len() as i64);
+            let unlaunched = cpus.saturating_mul(stage.unlaunched() as i64);
+            span(extent, Count::OfStages, unlaunched.saturating_add(cpus * attempts.len() as i64));
+            span(extent, Count::New, unlaunched);
+            span(extent, Count::Pending, unlaunched);
             for attempts in attempts {
                 span((extent.0, attempts[0].start_ns), Count::New, cpus);
                 waits(extent.0, &attempts).into_iter().for_each(|wait| span(wait, Count::Pending, cpus));

@@ -12,6 +12,8 @@ const LOCALITIES: [&str; 5] = ["PROCESS_LOCAL", "NODE_LOCAL", "NO_PREF", "RACK_L
 
 /// An executor of more cores is a mistake of the log.
 const MOST_CORES: u64 = 1 << 20;
+/// A stage of more tasks is one, too.
+const MOST_TASKS: u64 = 1 << 32;
 
 /// A task that ended.
 pub(super) struct Task {
@@ -65,6 +67,10 @@ pub struct SparkStage {
     pub sql: Option<i64>,
     /// Submission and completion; none of one that has not completed.
     pub span_ns: Option<(i64, i64)>,
+    /// Submission of one of which the log lacks the end, and the end of the application.
+    open_ns: Option<(i64, i64)>,
+    /// How many tasks it has, launched or not; 0 where the log does not say.
+    count: u64,
     /// Its resource profile; 0 is that of the settings.
     pub profile: i64,
     /// How many cores each of its tasks holds.
@@ -91,9 +97,20 @@ impl SparkStage {
     pub fn extent_ns(&self) -> Option<(i64, i64)> {
         let (first, last) =
             (self.tasks.iter().map(|task| task.start_ns).min(), self.tasks.iter().map(|task| task.end_ns).max());
-        let ends = [self.span_ns, first.zip(last)];
+        let ends = [
+            self.span_ns,
+            first.zip(last),
+            self.open_ns.map(|open| if self.unlaunched() > 0 { open } else { (open.0, open.0) }),
+        ];
         let ends = || ends.iter().flatten();
         Some((ends().map(|span| span.0).min()?, ends().map(|span| span.1).max()?))
+    }
+
+    /// How many of its tasks were never launched: they waited until it failed, or the log or the application ended. A stage that is
+    /// complete launched all; the log may lack some.
+    pub(super) fn unlaunched(&self) -> u64 {
+        let waits = self.has_failed || self.is_running || self.open_ns.is_some();
+        if waits { self.count.min(MOST_TASKS).saturating_sub(self.attempts().len() as u64) } else { 0 }
     }
 
     /// Run time of its tasks by the cores that they held, core-nanoseconds.
@@ -108,9 +125,9 @@ impl SparkStage {
         sorted.chunk_by(|one, other| one.index == other.index).map(<[&Task]>::to_vec).collect()
     }
 
-    /// How long it took from submission to completion, nanoseconds.
+    /// How long it took from submission to completion, nanoseconds; of one that has not completed, what its tasks show of that.
     pub fn wall_ns(&self) -> u64 {
-        self.span_ns.map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns))
+        self.span_ns.or_else(|| self.extent_ns()).map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns))
     }
 }
 
@@ -231,6 +248,9 @@ pub struct SparkTasks {
     pub usage: Usages,
     /// Of which times parts of the log are missing, nanoseconds.
     pub missing_ns: Vec<(i64, i64)>,
+    /// From the start to the end of the application, nanoseconds; none where these are a part of its tasks.
+    whole_ns: Option<(i64, i64)>,
+    pub(super) is_part: bool,
     jobs: BTreeMap<i64, SparkGroup>,
     executions: BTreeMap<i64, SparkGroup>,
     peaks: BTreeMap<(u32, Option<(i64, i64)>), Peaks>,
@@ -270,7 +290,7 @@ impl SparkTasks {
         let stage = number(Field::Stage).map(|stage| (stage, number(Field::StageAttempt).unwrap_or(0)));
         let kind = text(Field::Kind);
         let (is_running, is_open) = (end == End::Running, end == End::Missing);
-        if is_open && !matches!(kind, "job" | "sql") {
+        if is_open && !matches!(kind, "job" | "sql" | "stage") {
             return;
         }
         let tag = |key: &str| text(Field::Tags).split(';').find_map(|tag| tag.strip_prefix(key)).unwrap_or_default();
@@ -316,6 +336,13 @@ impl SparkTasks {
                     ..SparkStage::default()
                 });
                 let error = batch.text(Field::Error, row);
+                if kind == "stage" {
+                    stage.count = number(Field::Result).map_or(0, i64::unsigned_abs);
+                }
+                if kind == "stage" && is_open {
+                    stage.open_ns = Some(span_ns);
+                    return;
+                }
                 if kind == "stage" {
                     (stage.span_ns, stage.has_failed, stage.is_running) = (Some(span_ns), error.is_some(), is_running);
                     stage.reason = tag("reason=").into();
@@ -428,10 +455,33 @@ impl SparkTasks {
         Some((self.tasks().map(|task| task.start_ns).min()?, self.tasks().map(|task| task.end_ns).max()?))
     }
 
+    /// Takes from when to when the application ran, nanoseconds: it may wait long for its first executor or job. A part of its tasks has
+    /// an extent of its own.
+    pub fn set_whole(&mut self, span_ns: (i64, i64)) {
+        self.whole_ns = Some(span_ns).filter(|_| !self.is_part);
+    }
+
+    /// Jobs that had no task when the log or the application ended, and how long they had waited for one, nanoseconds; also those that
+    /// failed without one where no executor was there.
+    pub fn waiting_jobs(&self) -> Vec<(SparkGroup, u64)> {
+        let end_ns = self.extent_ns().map_or(0, |extent| extent.1);
+        let ran_none = |id: &(i64, i64)| self.stages[id].tasks.is_empty();
+        let jobs = self
+            .jobs()
+            .into_iter()
+            .filter(|job| job.is_running || job.is_open || job.has_failed && self.executors.is_empty());
+        let waited = |job: SparkGroup| {
+            let (start_ns, own_end_ns) = job.span_ns?;
+            let until_ns = if job.is_open { end_ns } else { own_end_ns };
+            job.stages.iter().all(ran_none).then(|| (job, until_ns.abs_diff(start_ns)))
+        };
+        jobs.filter_map(waited).collect()
+    }
+
     /// From the first to the last moment of anything that the log has a span of.
     pub fn extent_ns(&self) -> Option<(i64, i64)> {
         let mut spans = self.job_spans();
-        spans.extend(self.executors.iter().map(|executor| executor.span_ns).chain(self.span_ns()));
+        spans.extend(self.executors.iter().map(|executor| executor.span_ns).chain(self.span_ns()).chain(self.whole_ns));
         Some((spans.iter().map(|span| span.0).min()?, spans.iter().map(|span| span.1).max()?))
     }
 

@@ -122,6 +122,8 @@ pub struct Observed {
     pub median_ns: u64,
     /// Periods in which the CPU quota of executors was used up, all periods, and how long their threads were kept from running, nanoseconds.
     pub throttled: (u64, u64, u64),
+    /// How long a job waited for its first task, nanoseconds, where no executor ever was there.
+    pub waited_ns: u64,
     /// Whether workers in Python ran.
     pub runs_python: bool,
     /// Whether nobody knows if they did: only the log says so.
@@ -260,6 +262,13 @@ impl Observed {
     }
 
     fn allocation(&self, findings: &mut Vec<Finding>) {
+        if self.waited_ns > 0 {
+            let waited = format_duration(self.waited_ns);
+            let evidence = format!("no executor was there, while a job waited {waited} for its first task");
+            let (verdict, confidence) = (Verdict::Allocation, Confidence::High);
+            findings.push(Finding { verdict, value: 1.0, limit: 0.20, confidence, evidence });
+            return;
+        }
         let missing = self.idle.get(&IdleCause::Allocation).copied().unwrap_or(0);
         let value = missing as f64 / (self.load.core_ns + missing).max(1) as f64;
         if value > 0.20 {
@@ -340,6 +349,10 @@ impl SparkTasks {
             idle: idle.by_cause().into_iter().map(|(cause, (_, core_ns))| (cause, core_ns)).collect(),
             median_ns: median(self.tasks().map(super::tasks::Task::took_ns)),
             throttled: self.usage.throttled(),
+            waited_ns: match self.executors.is_empty() && self.tasks().next().is_none() {
+                true => self.waiting_jobs().iter().map(|(_, waited_ns)| *waited_ns).max().unwrap_or(0),
+                false => 0,
+            },
             runs_python: self.stages.values().any(|stage| stage.runs_python),
             hides_python: false,
         }
@@ -368,6 +381,7 @@ impl SparkTasks {
             idle: by_cause,
             median_ns: median(stage.tasks.iter().map(super::tasks::Task::took_ns)),
             throttled: (0, 0, 0),
+            waited_ns: 0,
             runs_python: stage.runs_python,
             hides_python: false,
         }

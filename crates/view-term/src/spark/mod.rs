@@ -74,7 +74,10 @@ impl<'a> SparkReport<'a> {
         let wall = format_duration(width_ns);
         let plural = |count: u64| if count == 1 { "" } else { "s" };
         let (of_stages, of_tasks) = (plural(stages), plural(total.tasks));
-        text.push(&format!("{} stage{of_stages}, {tasks} task{of_tasks}{failed} in {wall}", format_count(stages)));
+        text.push(&match total.tasks + self.analysis.tasks.running() {
+            0 => format!("no task ran in {}", format_duration(self.analysis.wall_ns())),
+            _ => format!("{} stage{of_stages}, {tasks} task{of_tasks}{failed} in {wall}", format_count(stages)),
+        });
         let running = self.analysis.tasks.running();
         if running > 0 {
             text.push(&format!(
@@ -97,12 +100,12 @@ impl<'a> SparkReport<'a> {
                 format_duration(missing_ns)
             ));
         }
-        let has_none =
-            |job: &SparkGroup| job.sums.tasks == 0 && job.stages.iter().all(|id| tasks.stages[id].running == 0);
-        for job in tasks.jobs().iter().filter(|job| job.is_running && has_none(job)).take(3) {
+        for (job, waited_ns) in tasks.waiting_jobs().iter().take(3) {
             let name = if job.name.is_empty() { String::new() } else { format!(" ({})", job.name) };
-            let waited_ns = job.span_ns.map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns));
-            text.push(&format!("job {}{name} has waited {} for its first task", job.id, format_duration(waited_ns)));
+            let (waited, waited_ns) =
+                (if job.is_running { "has waited" } else { "waited" }, format_duration(*waited_ns));
+            let never = if job.is_running { "" } else { ", and had none" };
+            text.push(&format!("job {}{name} {waited} {waited_ns} for its first task{never}", job.id));
         }
         let cores = match load.cores {
             0 => "cores are not known".into(),

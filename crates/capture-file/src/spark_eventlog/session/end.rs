@@ -1,7 +1,7 @@
 //! The end of the log: what has not ended.
 
 use super::{About, Kind, NOTHING, Running, Session, push_about};
-use latscope_event::{Anomaly, Batch, Context, Field, Unfinished, Wait};
+use latscope_event::{Anomaly, Batch, Context, Field, MISSING_I64, Unfinished, Wait};
 
 impl Running {
     /// What is known of the task.
@@ -26,11 +26,17 @@ impl Session<'_, '_> {
         let _ = self.memory(None, Some(self.latest_ns));
         self.end_with_executors();
         let count = self.rows.count;
-        // The listener may have dropped events; else a task that runs on is one of a log that was read too early.
         let wait = if self.has_ended { Wait::Lossy } else { Wait::Counts };
-        let wait_of = |running: &Running| if running.may_have_ended { Wait::Lossy } else { wait };
-        let mut running: Vec<(i64, Running)> = self.running.drain().collect();
-        running.sort_by_key(|(task, running)| (running.start_ns, *task));
+        // Spark writes no end of a task that runs when the application ends. Of a stage that is complete, the listener dropped events.
+        let is_lost = |running: &Running| {
+            let (stage, has_ended) = (&running.stage, self.has_ended);
+            let may_run = self.stages.contains_key(stage) && !self.complete_stages.contains_key(stage);
+            running.may_have_ended || has_ended && !may_run
+        };
+        let wait_of = |running: &Running| if is_lost(running) { Wait::Lossy } else { Wait::Counts };
+        let mut running: Vec<(i64, Running, Wait)> =
+            self.running.iter().map(|(&task, running)| (task, running.clone(), wait_of(running))).collect();
+        running.sort_by_key(|(task, running, _)| (running.start_ns, *task));
         running.truncate(Context::UNFINISHED_KEPT);
         let tasks = running.len() as u64;
         if !self.has_ended {
@@ -40,6 +46,7 @@ impl Session<'_, '_> {
         row.follow(&self.rows.batch);
         let kinds = self.kinds;
         let (latest_ns, app) = (self.latest_ns, self.app);
+        let has_gaps = self.known_count(0) == MISSING_I64;
         let unfinished = &mut self.rows.context.unfinished;
         let mut push =
             |what: String, wait: Wait, kind: Kind, about: &About, start_ns: i64, more: &dyn Fn(&mut Batch)| {
@@ -53,24 +60,26 @@ impl Session<'_, '_> {
                 row.end_row();
                 unfinished.push(Unfinished::from_row(what, wait, &row, 0));
             };
-        for (task, running) in running {
+        for (task, running, wait) in running {
             let about = self.stages.get(&running.stage).copied().unwrap_or(NOTHING);
             let what = format!("task {task} of stage {}", running.stage.0);
-            push(what, wait_of(&running), Kind::Task, &about, running.start_ns, &|row| {
+            push(what, wait, Kind::Task, &about, running.start_ns, &|row| {
                 running.push(task, row);
             });
         }
         if self.has_all {
-            let stages = self.open_stages.keys().filter_map(|id| Some((id, self.stages.get(id)?)));
-            let stages = stages.map(|(id, about)| (format!("stage {}", id.0), Kind::Stage, about, Some(id)));
+            let stages = self.open_stages.iter().filter_map(|(id, tasks)| Some((id, tasks, self.stages.get(id)?)));
+            let stages =
+                stages.map(|(id, tasks, about)| (format!("stage {}", id.0), Kind::Stage, about, Some((id, *tasks))));
             let jobs = self.jobs.iter().map(|(id, about)| (format!("job {id}"), Kind::Job, about, None));
             let sql = self.executions.iter().map(|(id, about)| (format!("SQL execution {id}"), Kind::Sql, about, None));
             for (what, kind, about, stage) in stages.chain(jobs).chain(sql).take(Context::UNFINISHED_KEPT) {
                 let Some(start_ns) = about.start_ns else { continue };
                 push(what, wait, kind, about, start_ns, &|row| {
-                    if let Some(&(stage, attempt)) = stage {
+                    if let Some((&(stage, attempt), tasks)) = stage {
                         row.push_i64(Field::Stage, stage);
                         row.push_i64(Field::StageAttempt, attempt);
+                        row.push_i64(Field::Result, if has_gaps { MISSING_I64 } else { tasks });
                     }
                 });
             }
