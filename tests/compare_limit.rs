@@ -29,7 +29,7 @@ fn run(folder: &Path, seed: u64, count: usize, memory: f64, factor: f64) -> Stri
 #[test]
 fn a_limit_within_the_interval_is_undecided() {
     let folder = tempfile::tempdir().unwrap();
-    let mut counts = [0; 4];
+    let (mut counts, mut probable) = ([0; 4], 0);
     for (seed, memory, factor) in
         (0..16).map(|seed| (10 + 2 * seed, [0.0, 0.7][seed as usize % 2], 1.0 + 0.03 * (seed / 4) as f64))
     {
@@ -48,10 +48,17 @@ fn a_limit_within_the_interval_is_undecided() {
             };
             assert_eq!(ended.status, Some(truth), "{fail_if} {row}\n{}", ended.err);
             assert_eq!(truth == 3, ended.err.contains("cannot be decided"), "{}", ended.err);
+            // Where its own interval lies above, the sentence does not call it open.
+            let is_probable = truth == 3 && part("low_ns").is_some_and(|low| low > f64::from(limit));
+            let says = "is probably slower than";
+            assert_eq!(is_probable, ended.err.contains(says), "{}", ended.err);
+            assert_ne!(is_probable, truth == 3 && ended.err.contains("the data do not show whether"), "{}", ended.err);
+            probable += usize::from(is_probable);
             counts[truth as usize] += 1;
         }
     }
     assert!(counts[0] > 0 && counts[1] > 0 && counts[3] > 0, "all of them happen: {counts:?}");
+    assert!(probable > 0);
 }
 
 #[test]
@@ -129,4 +136,29 @@ fn requests_that_hang_exceed_a_limit_by_themselves() {
     let sick = ended_by(folder.path(), "sick.txt", 12);
     let other = ended_by(folder.path(), "other.txt", 20);
     assert!(!latscope(&["compare", &sick, &other, "--fail-if", "p99 > 10%"]).err.contains("had waited longer"));
+}
+
+/// Whoever has one request at a time makes no other while it hangs.
+#[test]
+fn a_run_that_ends_in_a_standstill_exceeds_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (well, sick) = (ended_by(folder.path(), "well.txt", 0), ended_by(folder.path(), "sick.txt", 1));
+    let (of_disk, of_all): (&[&str], &[&str]) = (&["--filter", "device = loop0"], &[]);
+    for (filter, limit, status) in [
+        // 30 of 31 seconds.
+        (of_disk, "p99 slower by 10%", 1),
+        (of_disk, "p50 > 10% or p90 > 40s", 1),
+        (of_disk, "p50 > 40s", 0),
+        // Another device goes on until the end.
+        (of_all, "p50 > 10%", 0),
+    ] {
+        let ended = latscope(&[&["compare", &well, &sick, "--fail-if", limit], filter].concat());
+        assert_eq!(ended.status, Some(status), "{limit}: {}", ended.err);
+        let says = "no request of sick.txt completed in its last 30s, while one waited for 30s.";
+        assert_eq!(ended.err.contains(says), status == 1, "{}", ended.err);
+    }
+    // The base hung as well.
+    let other = ended_by(folder.path(), "other.txt", 2);
+    let arguments = ["compare", &sick, &other, "--fail-if", "p99 > 10%"];
+    assert!(!latscope(&[&arguments[..], of_disk].concat()).err.contains("no request of"));
 }

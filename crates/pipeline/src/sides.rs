@@ -5,13 +5,15 @@ use crate::{Error, Folding, Origin, Pipeline, Reading, keep_passing, refuse_aver
 use latscope_event::{
     Batch, Context, Field, FieldSet, FieldType, MISSING_U64, Mask, Unfinished, format_count, format_duration,
 };
-use latscope_series::compare::{CompareError, CompareOptions, Comparison, Sample, compare};
+use latscope_series::compare::{CompareError, CompareOptions, Comparison, Sample, Standstill, compare};
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// Intervals that a side is divided into: blocks of neighbours are found among them where events are too many.
 const INTERVALS: u32 = 512;
+/// A standstill is one if a request waits so many times longer than any of the base took.
+const STANDSTILL: u64 = 10;
 /// So many different sizes are distinguished.
 pub(crate) const SIZES: usize = 64;
 
@@ -63,6 +65,8 @@ pub struct Turn {
     pub series: HistogramSeries,
     /// How many of them had not completed: they count with their age, but not as requests that were made.
     waiting: u64,
+    /// How it ended, if some waited.
+    still: Option<Standstill>,
 }
 
 /// Gathers a turn from batches.
@@ -70,6 +74,8 @@ struct Gather {
     quantity: Quantity,
     builder: SeriesBuilder,
     events: Option<Vec<(i64, u64)>>,
+    /// First start and last end, nanoseconds.
+    span_ns: Option<(i64, i64)>,
     kinds: BTreeMap<String, u64>,
     sizes: BTreeMap<u64, u64>,
     bytes: BTreeMap<Field, (u64, u128)>,
@@ -87,7 +93,7 @@ impl Gather {
     fn new(quantity: Quantity) -> Gather {
         let builder = SeriesBuilder::new(quantity, Weight::Count, Vec::new(), Interval::Auto(INTERVALS));
         let (kinds, sizes, bytes) = Default::default();
-        Gather { quantity, builder, events: Some(Vec::new()), kinds, sizes, bytes }
+        Gather { quantity, builder, events: Some(Vec::new()), span_ns: None, kinds, sizes, bytes }
     }
 
     /// The columns that are looked at.
@@ -114,6 +120,8 @@ impl Gather {
             quantity => batch.u64s(quantity.field()),
         };
         for row in rows() {
+            let (start, latency) = (batch.time()[row], batch.latency()[row]);
+            self.span(start, start.saturating_add_unsigned(latency));
             if let Some(events) = &mut self.events {
                 // An event without the quantity is none of it.
                 let value = values.map_or(MISSING_U64, |values| values[row]);
@@ -139,8 +147,16 @@ impl Gather {
         }
     }
 
+    fn span(&mut self, from: i64, to: i64) {
+        let (first, last) = self.span_ns.unwrap_or((from, to));
+        self.span_ns = Some((first.min(from), last.max(to)));
+    }
+
     /// Adds what was gathered from other files.
     fn merge(&mut self, other: Gather) {
+        if let Some((from, to)) = other.span_ns {
+            self.span(from, to);
+        }
         self.builder.merge(other.builder);
         let events = self.events.take().zip(other.events).map(|(mut events, mut more)| {
             events.append(&mut more);
@@ -159,7 +175,7 @@ impl Gather {
             // Whatever the order in which files were read.
             events.sort_unstable();
         }
-        Turn { events, series: self.builder.finish(), waiting: 0 }
+        Turn { events, series: self.builder.finish(), waiting: 0, still: None }
     }
 }
 
@@ -239,7 +255,7 @@ impl Subject {
             let waiting = contexts.iter().filter(|_| is_latency).map(|context| waiting_of(reading, context));
             waiting.for_each(|waiting| self.waiting.add(&waiting, true));
             self.contexts.extend(contexts);
-            self.turns.push(Turn { events: None, series, waiting: 0 });
+            self.turns.push(Turn { events: None, series, waiting: 0, still: None });
             return Ok(());
         }
         let add = |gather: &mut Gather, starts, context: &Context, batch: &Batch, mask: Option<&Mask>| {
@@ -255,17 +271,18 @@ impl Subject {
         add_sums(&mut self.bytes, &gather.bytes);
         // What hangs counts with its age, a lower bound of its latency: a side must not look fast because its slowest
         // requests never completed.
-        let mut hanging = 0;
+        let (mut hanging, completed_ns) = (Vec::new(), gather.span_ns);
         for (number, context) in contexts.iter().enumerate().filter(|_| is_latency) {
             let waiting = waiting_of(reading, context);
             self.waiting.add(&waiting, false);
             if !waiting.is_empty() {
-                hanging += waiting.len() as u64;
+                hanging.extend(waiting.iter().map(|request| (request.start_ns, request.at_least_ns)));
                 gather.add(Some(number), &Unfinished::batch(&waiting), None);
             }
         }
         self.contexts.extend(contexts);
-        self.turns.push(Turn { waiting: hanging, ..gather.finish() });
+        let still = Standstill::new(completed_ns, &hanging);
+        self.turns.push(Turn { waiting: hanging.len() as u64, still, ..gather.finish() });
         Ok(())
     }
 
@@ -334,9 +351,12 @@ pub fn compare_sides(
     let waited_ns = subjects.first().and_then(|base| base.waiting.ages_ns.iter().copied().max());
     let slowest_ns = comparison.sides.first().map_or(0, |base| base.max).max(waited_ns.unwrap_or(0));
     for pair in &mut comparison.pairs {
-        let Subject { waiting, .. } = &subjects[pair.other];
+        let Subject { waiting, turns, .. } = &subjects[pair.other];
         pair.requests = comparison.sides[pair.other].count + waiting.ages_ns.len() as u64;
         pair.hanging_ns = waiting.ages_ns.iter().copied().filter(|&age_ns| age_ns > slowest_ns).collect();
+        let still = turns.iter().filter_map(|turn| turn.still);
+        let still = still.filter(|still| still.oldest_ns / STANDSTILL > slowest_ns);
+        pair.still = still.max_by(|a, b| a.share.total_cmp(&b.share));
     }
     Ok((comparison, samples))
 }

@@ -1,7 +1,7 @@
 //! How much slower is too slow.
 
 use super::verdict::signed;
-use super::{Difference, Finding, Measure, Pair};
+use super::{Difference, Finding, Measure, Pair, Standstill};
 use crate::Quantity;
 use latscope_event::{parse_duration, parse_size};
 
@@ -16,7 +16,7 @@ pub enum Judgement {
     Kept,
     /// The limit lies within the interval, or there is no interval: nobody knows.
     Unknown,
-    /// The whole joint interval lies above the limit, or requests that hang exceed it by themselves.
+    /// The whole joint interval lies above the limit, or requests that hang exceed it by themselves, or the run ended in a standstill.
     Exceeded,
 }
 
@@ -74,6 +74,21 @@ impl Limit {
         each.max().unwrap_or(0)
     }
 
+    /// The standstill that exceeds a bound, however few requests wait in it.
+    pub fn standstill(&self, pair: &Pair) -> Option<Standstill> {
+        let bounds = self.0.bounds().into_iter();
+        bounds.filter_map(|bound| bound.row(pair).and_then(|row| bound.standstill(pair, row))).next()
+    }
+
+    /// Whether each bound of which nobody can decide is exceeded by its own interval, which several measures together do not confirm.
+    pub fn is_likely_exceeded(&self, pair: &Pair) -> bool {
+        let mut bounds = self.0.bounds().into_iter().filter(|bound| bound.judge(pair) == Judgement::Unknown);
+        bounds.all(|bound| {
+            let row = bound.row(pair);
+            row.is_some_and(|row| row.interval.is_some_and(|(low, _)| low > bound.least(row)))
+        })
+    }
+
     /// The bounds of which nobody can decide, each with the limit and where the difference may lie:
     /// `p50 > 5% (+20us; the difference lies between -81us and +104us)`. Where the interval of the table alone would decide it, that of
     /// all measures together is given, which does not.
@@ -86,7 +101,8 @@ impl Limit {
             };
             let between = |(low, high)| format!("between {} and {}", signed(self.1, low), signed(self.1, high));
             let (least, all) = (bound.least(row), row.joint.filter(|_| low > bound.least(row)));
-            let all = all.map_or(String::new(), |joint| format!(", for all measures together {}", between(joint)));
+            let all = all
+                .map_or(String::new(), |joint| format!(", in the joint interval of all measures {}", between(joint)));
             format!("{} ({}; the difference lies {}{all})", bound.text, signed(self.1, least), between((low, high)))
         };
         bounds.map(interval).collect()
@@ -169,7 +185,7 @@ impl Bound {
 
     /// How many requests hang beyond the limit, if they exceed it by themselves: they are more than the part of all requests that may lie
     /// above the percentile, or lift the mean above it. They end together, so they are too few for an interval, however many they are; but
-    /// each is known to be slower than the limit and than any request of the base. A single one may be chance.
+    /// each is known to be slower than the limit and than any request of the base. A single one may be chance, unless all stands still.
     fn hanging(&self, pair: &Pair, row: &Difference) -> usize {
         let most = row.base + self.least(row);
         let beyond = || pair.hanging_ns.iter().map(|&age_ns| age_ns as f64).filter(|&age| age > most);
@@ -178,13 +194,23 @@ impl Bound {
             Some(quantile) => count as f64 > (1.0 - quantile) * requests,
             None => beyond().sum::<f64>() > most * requests,
         };
-        if exceeds && count > 1 { count } else { 0 }
+        if exceeds && (count > 1 || pair.still.is_some()) { count } else { 0 }
+    }
+
+    /// The standstill at the end of the run, if it lasts for more of the time than the part of requests that may lie above the percentile.
+    /// Whoever has one request at a time makes no other while it hangs, so the requests that hang are few, however long it takes.
+    fn standstill(&self, pair: &Pair, row: &Difference) -> Option<Standstill> {
+        let most = row.base + self.least(row);
+        let exceeds = |still: &Standstill| {
+            still.oldest_ns as f64 > most && self.quantile.is_some_and(|quantile| still.share > 1.0 - quantile)
+        };
+        pair.still.filter(exceeds)
     }
 
     fn judge(&self, pair: &Pair) -> Judgement {
         let Some(row) = self.row(pair) else { return Judgement::Unknown };
         let least = self.least(row);
-        if self.hanging(pair, row) > 0 {
+        if self.hanging(pair, row) > 0 || self.standstill(pair, row).is_some() {
             return Judgement::Exceeded;
         }
         match (row.joint, row.interval) {

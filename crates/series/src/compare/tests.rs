@@ -252,7 +252,7 @@ fn verdicts_are_sentences() {
         let measures = [Measure::Quantile(0.5), Measure::Quantile(0.99), Measure::Mean, Measure::Chance];
         let bases = [400e3, 900e3, 450e3, 0.5];
         let rows = (0..4).map(|at| row(measures[at], bases[at], others[at], findings[at])).collect();
-        let pair = Pair { other: 1, differences: rows, requests: 1000, hanging_ns: Vec::new() };
+        let pair = Pair { other: 1, differences: rows, requests: 1000, hanging_ns: Vec::new(), still: None };
         let (sides, pairs) = (Vec::new(), Vec::new());
         Comparison { options: CompareOptions::default(), sides, pairs, exact: true, steps_ns: Vec::new() }
             .verdict(&pair, &names)

@@ -1,7 +1,7 @@
 //! A comparison for what stands between a change and its merge: Markdown for a comment, JUnit for the tests of a job.
 
 use super::{CompareTable, texts};
-use latscope_event::{format_count, printable};
+use latscope_event::{format_count, format_duration, printable};
 use latscope_series::compare::{Judgement, Limit, Pair, subjects};
 use latscope_view::Escaped;
 
@@ -14,19 +14,39 @@ impl CompareTable<'_> {
         let bounds = limit.judged(pair, judgement).join(", ");
         let sentence = match judgement {
             Judgement::Kept => format!("{bounds}: within the limit, {other} is not {more} than {base} by more."),
-            Judgement::Exceeded => match limit.hanging(pair) {
-                0 => format!("{bounds}: limit exceeded, {other} is {more} than {base}."),
-                hanging => format!(
-                    "{bounds}: limit exceeded, {} requests of {other} had not completed when it ended, and had waited longer \
-                     than any of {base} took.",
-                    format_count(hanging as u64)
+            Judgement::Exceeded => match (limit.hanging(pair), limit.standstill(pair)) {
+                (0, None) => format!("{bounds}: limit exceeded, {other} is {more} than {base}."),
+                (0, Some(still)) => format!(
+                    "{bounds}: limit exceeded, no request of {other} completed in its last {}, while one waited for {}.",
+                    format_duration(still.for_ns),
+                    format_duration(still.oldest_ns)
+                ),
+                (hanging, _) => format!(
+                    "{bounds}: limit exceeded, {} of {other} had not completed when it ended, and had waited longer than any of \
+                     {base} took.",
+                    if hanging == 1 {
+                        "1 request".into()
+                    } else {
+                        format!("{} requests", format_count(hanging as u64))
+                    }
                 ),
             },
-            Judgement::Unknown => format!(
-                "--fail-if cannot be decided: the data do not show whether {other} is {more} than {base} by more than the \
-                 limit: {}; measure longer, or compare several runs per side (--group).",
-                limit.undecided(pair).join(", ")
-            ),
+            Judgement::Unknown => {
+                let known = match limit.is_likely_exceeded(pair) {
+                    true => format!(
+                        "{other} is probably {more} than {base} by more than the limit, but not with the confidence that a \
+                         comparison of several measures needs"
+                    ),
+                    false => {
+                        format!("the data do not show whether {other} is {more} than {base} by more than the limit")
+                    }
+                };
+                let remedy = match self.comparison.has_turns() {
+                    true => "compare more runs per side",
+                    false => "measure longer, or compare several runs per side (--group)",
+                };
+                format!("--fail-if cannot be decided: {known}: {}; {remedy}.", limit.undecided(pair).join(", "))
+            }
         };
         (judgement, sentence)
     }
