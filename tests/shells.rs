@@ -40,6 +40,12 @@ fn bash_completes_commands_options_and_fields() {
     std::fs::create_dir(folder.path().join("two words")).unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
     assert_eq!(offers(&["latscope", "heatmap", "-r", &path("two")]), [path("two words")]);
+    assert_eq!(offers(&["latscope", "man", "perc"]), ["percentiles"]);
+    assert_eq!(offers(&["latscope", "events", "-s", "sys"]), ["syscall"]);
+    assert_eq!(offers(&["latscope", "events", "--format", "perf_d"]), ["perf_data"]);
+    // Neither a lone dash where nothing is typed, nor options of ours for another program.
+    assert_eq!(offers(&["latscope", "lab", ""]), [""; 0]);
+    assert_eq!(offers(&["latscope", "record", "-w", "t.lat", "--", "ls", "--al"]), [""; 0]);
     // Not where a file or a number is meant.
     assert_eq!(offers(&["latscope", "events", "--top", "wait_cl"]), [""; 0]);
     assert_eq!(offers(&["latscope", "ping", "wait_cl"]), [""; 0]);
@@ -78,9 +84,16 @@ fn zsh_and_fish_complete_commands_options_and_fields() {
         }
     }
     if installed("fish") {
-        for (typed, offered) in
-            [("perc", "percentiles"), ("compare a b --mark", "--markdown"), ("heatmap --latency dev", "device")]
-        {
+        for (typed, offered) in [
+            ("perc", "percentiles"),
+            ("compare a b --mark", "--markdown"),
+            ("heatmap --latency dev", "device"),
+            // Fields: as a word, as the last name of a filter in quotes, and in a list.
+            ("events wait_cl", "wait_class"),
+            ("events \"lat > 1ms and (proc.na", "lat > 1ms and (proc.name"),
+            ("compare a.lat --filter wait_cl", "wait_class"),
+            ("summary --by kind,wait_cl", "kind,wait_class"),
+        ] {
             let ask = format!("source {}; complete -C 'latscope {typed}'", at("latscope.fish").display());
             let mut fish = command("fish");
             fish.args(["--no-config", "-c", &ask]).env("HOME", folder.path()).env("PATH", path_with_latscope());
@@ -142,6 +155,12 @@ fn there_is_a_manual_page_for_every_command() {
     }
     let no_folder = pages.join("latscope.1");
     assert!(latscope(&["man", no_folder.to_str().unwrap()]).failure(2).contains("is no folder; give the name of"));
+    // The name of a command is not that of a folder beside it, and what is written is reported.
+    std::fs::create_dir(folder.path().join("ping")).unwrap();
+    let page = end(command(LATSCOPE).args(["man", "ping"]).current_dir(folder.path()), b"").success();
+    assert!(page.contains(".TH latscope-ping 1 "));
+    let mistyped = end(command(LATSCOPE).args(["man", "pnig"]).current_dir(folder.path()), b"");
+    assert!(mistyped.err.ends_with(" manual pages in pnig\n"), "{}", mistyped.err);
     assert_eq!(latscope(&["man"]).success(), std::fs::read_to_string(pages.join("latscope.1")).unwrap());
     let ping = std::fs::read_to_string(pages.join("latscope-ping.1")).unwrap();
     assert_eq!(latscope(&["man", "ping"]).success(), ping, "the page of a command by its name");

@@ -12,6 +12,23 @@ use std::io;
 /// Names of fields are asked for while somebody types; clap knows nothing of filters.
 const BASH: &str = include_str!("shell/fields.bash");
 const ZSH: &str = include_str!("shell/fields.zsh");
+const FISH: &str = r#"
+# Names of fields, behind what stands before the last one: in a filter, which is a word in quotes, or in a list with commas.
+function __latscope_fields --argument-names behind
+    set -l typed (commandline -ct)
+    set -l word (string unescape -- $typed; or string trim --left --chars "'\"" -- $typed)
+    # Without a letter, files are meant rather than a filter.
+    test -n "$word" -o "$behind" = ,; or return
+    set -l before (string match --regex -- "^.*[$behind]" $word)
+    for name in (latscope fields --names 2>/dev/null)
+        printf '%s\n' "$before$name"
+    end
+end
+
+for verb in @VERBS@
+    complete -c latscope -n "__fish_latscope_using_subcommand $verb" -a '(__latscope_fields " (!")'
+end
+"#;
 
 /// Arguments that hold a filter, and those that hold a list of fields.
 const FILTERS: [&str; 2] = ["filter", "within"];
@@ -34,14 +51,19 @@ pub fn completions(shell: args::Shell) -> Result<String, Failure> {
             script.replace(r#"COMPREPLY=($(compgen -f "${cur}"))"#, "_latscope_files") + &bash(&command)
         }
         args::Shell::Zsh => zsh(&script),
-        args::Shell::Fish => script,
+        args::Shell::Fish => script + &fish(&command),
     })
+}
+
+/// The commands that take a filter at the end.
+fn that_filter(command: &Command) -> Vec<&str> {
+    let takes_filter = |verb: &&Command| verb.get_positionals().any(|argument| argument.get_id() == "filter");
+    command.get_subcommands().filter(takes_filter).map(Command::get_name).collect()
 }
 
 /// What completes fields around what clap completes.
 fn bash(command: &Command) -> String {
-    let takes_filter = |verb: &&Command| verb.get_positionals().any(|argument| argument.get_id() == "filter");
-    let verbs = command.get_subcommands().filter(takes_filter).map(Command::get_name).collect::<Vec<_>>().join("|");
+    let verbs = that_filter(command).join("|");
     let arguments = || command.get_subcommands().flat_map(Command::get_arguments);
     let named = |is_meant: &dyn Fn(&&Arg) -> bool| {
         let meant = arguments().filter(is_meant);
@@ -52,7 +74,11 @@ fn bash(command: &Command) -> String {
         names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("|")
     };
     let is_one_of = |names: &'static [&'static str]| move |argument: &&Arg| names.contains(&argument.get_id().as_str());
+    let all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+    let formats = latscope_capture_file::Format::ALL.iter().map(|format| format.name()).collect::<Vec<_>>().join(" ");
     BASH.replace("@VERBS@", &verbs)
+        .replace("@FORMATS@", &formats)
+        .replace("@COMMANDS@", &all.join(" "))
         .replace("@FLAGS@", &named(&|argument| !argument.get_action().takes_values()))
         .replace("@FILTERS@", &named(&is_one_of(&FILTERS)))
         .replace("@FIELDS@", &named(&is_one_of(&FIELDS)))
@@ -83,13 +109,33 @@ fn zsh(script: &str) -> String {
     text.replace("\n'*::", "\n'*:")
 }
 
+/// What completes fields beside what clap completes: a line for each option that takes some.
+fn fish(command: &Command) -> String {
+    let mut script = FISH.replace("@VERBS@", &that_filter(command).join(" "));
+    for verb in command.get_subcommands() {
+        for argument in verb.get_arguments() {
+            let behind = match argument.get_id().as_str() {
+                id if FILTERS.contains(&id) => " (!",
+                id if FIELDS.contains(&id) => ",",
+                _ => continue,
+            };
+            if let Some(long) = argument.get_long() {
+                let when = format!("__fish_latscope_using_subcommand {}", verb.get_name());
+                script +=
+                    &format!("complete -c latscope -n '{when}' -l {long} -x -a '(__latscope_fields \"{behind}\")'\n");
+            }
+        }
+    }
+    script
+}
+
 /// A page per command for a folder, or one to be printed: that of the program, or of a command that is named.
 pub fn pages(typed: args::Man) -> Result<Plan, Failure> {
     let command = Arguments::described();
     let made = |error: io::Error| Failure::Input(error.to_string());
     let Some(folder) = typed.folder else { return page(&command, &command).map(Plan::Say).map_err(made) };
-    let named = folder.to_str().and_then(|name| command.find_subcommand(name));
-    if let Some(verb) = named.filter(|_| !folder.is_dir()) {
+    // A folder that is called like a command is ./NAME.
+    if let Some(verb) = folder.to_str().and_then(|name| command.find_subcommand(name)) {
         return page(verb, &command).map(Plan::Say).map_err(made);
     }
     let of_each = |verb: &Command| Ok((format!("latscope-{}.1", verb.get_name()), page(verb, &command)?));

@@ -11,7 +11,21 @@ _latscope_files() {
 
 _latscope_with_fields() {
     local word=$2 previous=$3 before last names
+    for ((last = 2; last < COMP_CWORD; last++)); do
+        [[ ${COMP_WORDS[last]} == -- ]] || continue
+        # The command line of another program.
+        if declare -F _command_offset >/dev/null; then _command_offset $((last + 1)); fi
+        return
+    done
     case $previous in
+        -s | --source)
+            COMPREPLY=($(compgen -W 'block io syscall stacks offcpu oncpu' -- "$word"))
+            return
+            ;;
+        --format)
+            COMPREPLY=($(compgen -W '@FORMATS@' -- "$word"))
+            return
+            ;;
         @FIELDS@)
             last=${word##*,}
             before=${word%"$last"}
@@ -23,9 +37,18 @@ _latscope_with_fields() {
     _latscope "$@"
     local -a static=()
     for before in "${COMPREPLY[@]}"; do
-        case $before in '['* | '<'*) ;; *) static+=("$before") ;; esac
+        case $before in
+            '['* | '<'*) ;;
+            # With nothing typed, files are meant rather than options.
+            -*) [[ -z $word ]] || static+=("$before") ;;
+            *) static+=("$before") ;;
+        esac
     done
     COMPREPLY=("${static[@]}")
+    if [[ ${COMP_WORDS[1]} == man && $COMP_CWORD -eq 2 && $word != -* ]]; then
+        COMPREPLY=($(compgen -W '@COMMANDS@' -- "$word"))
+        return
+    fi
     case ${COMP_WORDS[1]} in @VERBS@) ;; *) [[ $previous == --filter ]] || return ;; esac
     case $previous in
         @FLAGS@ | @FILTERS@) ;;
