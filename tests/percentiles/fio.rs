@@ -236,3 +236,43 @@ fn the_old_layout_has_the_minimum() {
     let refused = latscope(&[&words[..], &["--by", "kind"]].concat()).failure(2);
     assert!(refused.contains("has no column for groups"), "{refused}");
 }
+
+/// What `fiologparser_hist.py -i 1000` of fio 3.42 prints of the histogram logs A in `testdata`.
+const FIOS_OWN: [[f64; 9]; 3] = [
+    [1000.0, 3383.0, 24832.0, 179039.924, 77039.335, 136930.064, 887244.664, 2369607.465, 5570560.0],
+    [2000.0, 3600.0, 16640.0, 201621.588, 78921.300, 169374.919, 1297064.907, 2352395.982, 5505024.0],
+    [3000.0, 2398.0, 20736.0, 164343.018, 73348.034, 134072.180, 720763.054, 2225721.258, 5505024.0],
+];
+
+/// The differences to fio's own script are those that docs/how-to/ci.md names; the rows of the logs decide who is right.
+#[test]
+fn the_script_of_fio_differs_as_documented() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut counted, mut paths) = (0, Vec::new());
+    for job in 1..=4 {
+        let log = unpacked(&format!("fio_hist/A_clat_hist.{job}.log.zst"));
+        // Time, direction, block size, then the bins.
+        let bins = |row: &str| row.split(',').skip(3).map(|bin| bin.trim().parse::<u64>().unwrap()).sum::<u64>();
+        counted += String::from_utf8(log.clone()).unwrap().lines().map(bins).sum::<u64>();
+        let path = folder.path().join(format!("A_clat_hist.{job}.log"));
+        std::fs::write(&path, log).unwrap();
+        paths.push(path.to_str().unwrap().to_string());
+    }
+    let words =
+        ["percentiles", "-i", "1s", "--csv=fiologparser", "-r"].into_iter().chain(paths.iter().map(String::as_str));
+    let printed = latscope(&words.collect::<Vec<_>>()).success();
+    let ours: Vec<Vec<f64>> =
+        printed.lines().skip(1).map(|line| line.split(", ").map(|cell| cell.parse().unwrap()).collect()).collect();
+    let samples = |rows: &mut dyn Iterator<Item = f64>| rows.sum::<f64>();
+    assert_eq!(samples(&mut ours.iter().map(|row| row[1])), counted as f64);
+    assert_eq!((counted, samples(&mut FIOS_OWN.iter().map(|row| row[1]))), (6980, 9381.0));
+    assert_eq!(ours.len(), FIOS_OWN.len());
+    for (ours, theirs) in ours.iter().zip(FIOS_OWN) {
+        // 64 bins from each power of two to the next.
+        let bin = |value: f64| f64::exp2(value.log2().floor()) / 64.0;
+        assert_eq!((ours[0], ours[2]), (theirs[0], theirs[2] + bin(theirs[2])), "one bin");
+        assert!(theirs[8] >= ours[8] + 1.0 + 2.0 * bin(ours[8]), "two bins, or more");
+        let apart = |at: usize| (theirs[at] / ours[at] - 1.0).abs();
+        assert!(apart(4) < 0.015 && apart(5) < 0.1, "{ours:?} {theirs:?}");
+    }
+}
