@@ -22,6 +22,8 @@ pub struct Capture {
     completes: &'static str,
     /// Since when our own stamps are taken.
     own_stamps_ns: Option<u64>,
+    /// When the programs were stopped.
+    ended_ns: Option<i64>,
 }
 
 impl Capture {
@@ -60,7 +62,18 @@ impl Capture {
         context.cover(clock.now_ns());
         let own_stamps_ns = always.contains(&"issue").then(|| clock.now_stamp_ns());
         let completes = always.first().copied().unwrap_or_default();
-        Ok(Capture { loaded, clock, context, fallback, needs, waiting, from_queue, completes, own_stamps_ns })
+        Ok(Capture {
+            loaded,
+            clock,
+            context,
+            fallback,
+            needs,
+            waiting,
+            from_queue,
+            completes,
+            own_stamps_ns,
+            ended_ns: None,
+        })
     }
 
     /// From here on requests count.
@@ -78,6 +91,8 @@ impl Capture {
 
     /// From here on none do; the programs are detached.
     pub fn stop(&mut self) -> Result<(), Error> {
+        // What completes from here on, while the programs are detached, nobody sees.
+        self.ended_ns = Some(self.clock.now_ns());
         let stopped = self.loaded.set_variable(".data.running", 0);
         self.loaded.detach_all();
         let offset_ns = MonotonicClock::measure().offset_ns;
@@ -101,7 +116,7 @@ impl Capture {
         tally.add(Anomaly::FlushParent, count(Counter::FlushParent));
         tally.add(Anomaly::ReversedStamps, count(Counter::Reversed));
         self.context.tally = tally;
-        self.context.cover(self.clock.now_ns());
+        self.context.cover(self.ended_ns.unwrap_or_else(|| self.clock.now_ns()));
         for (key, counter) in [("own_stamps", Counter::OwnStamps), ("failed", Counter::Failed)] {
             if count(counter) > 0 {
                 self.context.properties.insert(key.to_owned(), count(counter).to_string());

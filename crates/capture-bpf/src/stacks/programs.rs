@@ -27,6 +27,8 @@ pub struct Programs {
     calls: [u8; CALLS],
     ring_full: u64,
     refreshed_ns: i64,
+    /// When the programs were stopped.
+    ended_ns: Option<i64>,
 }
 
 fn config(options: &Options, kinds: StackKinds, places: u32) -> Config {
@@ -129,6 +131,7 @@ impl Programs {
             calls: config.calls,
             ring_full: 0,
             refreshed_ns: now_ns,
+            ended_ns: None,
         })
     }
 
@@ -153,7 +156,7 @@ impl Programs {
         *tally = Default::default();
         tally.add(Anomaly::LostRecords, of(Count::RingFull) + self.loaded.recursion_misses());
         tally.add(Anomaly::ProcessGone, unknown);
-        let now_ns = self.clock.now_ns();
+        let now_ns = self.ended_ns.unwrap_or_else(|| self.clock.now_ns());
         let lost = of(Count::RingFull).saturating_sub(self.ring_full);
         if lost > 0 && self.context.loss_ranges.len() < Context::LOSS_RANGES_KEPT {
             let range = LossRange { start_ns: self.refreshed_ns, end_ns: now_ns, cpu: None, records: lost };
@@ -198,6 +201,7 @@ impl Programs {
 
     /// Detaches all programs.
     pub fn stop(&mut self) {
+        self.ended_ns = Some(self.clock.now_ns());
         self.loaded.detach_all();
         let offset_ns = MonotonicClock::measure().offset_ns;
         self.context.properties.insert("clock_offset_end_ns".into(), offset_ns.to_string());

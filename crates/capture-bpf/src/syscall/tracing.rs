@@ -45,7 +45,7 @@ pub struct Tracing {
     refreshed_ns: i64,
     attached_ns: u64,
     /// The counts when detaching started, as calls meanwhile have only one end.
-    stopped: Option<[u64; COUNTS]>,
+    stopped: Option<([u64; COUNTS], i64)>,
 }
 
 /// The configuration for events or, with a grid, histograms.
@@ -183,7 +183,7 @@ impl Tracing {
 
     /// Detaches all programs.
     pub fn stop(&mut self) -> Result<(), Error> {
-        self.stopped = Some(self.loaded.counts()?);
+        self.stopped = Some((self.loaded.counts()?, self.clock.now_ns()));
         self.loaded.detach_all();
         let offset_ns = MonotonicClock::measure().offset_ns;
         self.context.properties.insert("clock_offset_end_ns".into(), offset_ns.to_string());
@@ -196,7 +196,7 @@ impl Tracing {
         self.clock.follow();
         let counts = self.loaded.counts::<COUNTS>()?;
         let of = |count: Count| counts[count as usize];
-        let paired = self.stopped.unwrap_or(counts);
+        let paired = self.stopped.map_or(counts, |(paired, _)| paired);
         let tally = &mut self.context.tally;
         *tally = Default::default();
         for (anomaly, count) in [
@@ -216,7 +216,7 @@ impl Tracing {
         }
         let memory = self.loaded.memory_bytes().to_string();
         self.context.properties.insert("kernel_memory_bytes".into(), memory);
-        let now = self.clock.now_ns();
+        let now = self.stopped.map_or_else(|| self.clock.now_ns(), |(_, ended_ns)| ended_ns);
         let lost = of(Count::RingFull) - self.ring_full.min(of(Count::RingFull));
         if lost > 0 && self.context.loss_ranges.len() < Context::LOSS_RANGES_KEPT {
             let range = LossRange { start_ns: self.refreshed_ns, end_ns: now, cpu: None, records: lost };

@@ -5,6 +5,7 @@ use crate::{Control, Error, Live, Mode, Pass, Pipeline, Reading};
 use latscope_capture_bpf::EventCapture;
 use latscope_event::{Batch, Context, Field, FieldSet, Mask, Unfinished, Wait};
 use latscope_series::Waiter;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -57,8 +58,12 @@ impl Pipeline {
             events.poll(TURN, &mut take)?;
             events.note_stalls()?;
         }
-        let waiters = events.waiters(by)?;
-        events.finish(&mut take).map(|context| (context, waiters))
+        let mut waiters = events.waiters(by)?;
+        let (context, ended) = events.end(&mut take)?;
+        for waiter in &mut waiters {
+            waiter.age_ns = ended.age_ns(&context, waiter.start_ns, waiter.age_ns);
+        }
+        Ok((context, waiters))
     }
 }
 
@@ -180,13 +185,50 @@ impl<'a> Events<'a> {
     ///
     /// # Errors
     /// What the caller breaks with; and when the capture fails.
-    pub fn finish<E: From<Error>>(mut self, take: &mut Take<E>) -> Result<Context, E> {
+    pub fn finish<E: From<Error>>(self, take: &mut Take<E>) -> Result<Context, E> {
+        self.end(take).map(|(context, _)| context)
+    }
+
+    /// As [`Events::finish`], with what came after the last look at what waits.
+    fn end<E: From<Error>>(mut self, take: &mut Take<E>) -> Result<(Context, Ended), E> {
         let mut sink = Sink { pass: &mut self.pass, take, failure: None };
-        let context = self.capture.finish(&mut |context, batch| sink.batch(context, batch));
+        let mut ended = Ended::default();
+        let context = self.capture.finish(&mut |context, batch| {
+            ended.starts_ns.extend(batch.time());
+            sink.batch(context, batch)
+        });
         let mut context = context.map_err(Error::from)?;
+        let mut unfinished = std::mem::take(&mut context.unfinished);
+        for request in unfinished.iter_mut().filter(|request| request.counts()) {
+            request.at_least_ns = ended.age_ns(&context, request.start_ns, request.at_least_ns);
+        }
+        context.unfinished = unfinished;
         note_missing(&mut context, sink.pass.missing_fields());
         sink.pass.tags_notes().into_iter().for_each(|note| context.note(note));
-        sink.failure.map_or(Ok(context), Err)
+        sink.failure.map_or(Ok((context, ended)), Err)
+    }
+}
+
+/// When those started that completed while a capture ended, after its last look at what waits. What waited then and is not among
+/// them has waited until the end.
+#[derive(Default)]
+struct Ended {
+    starts_ns: BTreeSet<i64>,
+}
+
+impl Ended {
+    /// The kernel's clock is compared with the wall clock again meanwhile.
+    const SAME_NS: i64 = 1_000;
+
+    /// How long a request with this start had waited at the end of the trace: it had for so long when it was looked at.
+    fn age_ns(&self, context: &Context, start_ns: i64, age_ns: u64) -> u64 {
+        let around = start_ns.saturating_sub(Ended::SAME_NS)..=start_ns.saturating_add(Ended::SAME_NS);
+        match context.span_ns {
+            Some((_, end_ns)) if self.starts_ns.range(around).next().is_none() => {
+                age_ns.max(u64::try_from(end_ns.saturating_sub(start_ns)).unwrap_or(0))
+            }
+            _ => age_ns,
+        }
     }
 }
 
@@ -204,5 +246,24 @@ impl<E: From<Error>> Sink<'_, '_, '_, E> {
             Ok((batch, mask)) => (self.take)(context, batch, mask),
         };
         flow.map_break(|error| self.failure = Some(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latscope_event::Clock;
+
+    #[test]
+    fn what_waited_at_the_last_look_waits_until_the_end() {
+        let mut context = Context::new("live", Clock::wall());
+        (1_000_000..=9_000_000).step_by(1_000_000).for_each(|moment| context.cover(moment));
+        let ended = Ended { starts_ns: [3_000_400].into() };
+        // Looked at 7 ms on the clock; one has completed since, which the clock knew 400 ns later.
+        assert_eq!(ended.age_ns(&context, 2_000_000, 5_000_000), 7_000_000);
+        assert_eq!(ended.age_ns(&context, 3_000_000, 4_000_000), 4_000_000);
+        assert_eq!(ended.age_ns(&context, 9_500_000, 0), 0);
+        // Nobody looks later than the end, but for the time that a look takes.
+        assert_eq!(ended.age_ns(&context, 2_000_000, 7_000_009), 7_000_009);
     }
 }
