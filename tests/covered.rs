@@ -1,6 +1,6 @@
 //! Views over time show all that a trace covers, also where nothing happened. The truth is a schedule that the tests make up.
 
-use crate::program::{latscope, latscope_with};
+use crate::program::{latscope, latscope_with, testdata};
 use std::fmt::Write;
 use tempfile::TempDir;
 
@@ -133,5 +133,22 @@ fn a_filter_on_time_ends_the_rows() {
         if filter.contains("sda") {
             assert!(found.iter().zip(&rows).all(|(found, row)| found.abs_diff(*row) <= 1), "{filter}: {found:?}");
         }
+    }
+}
+
+/// The events of this trace take half of its time; intervals chosen for them alone would not divide those that all of it takes.
+#[test]
+fn a_wider_picture_has_no_longer_intervals() {
+    let file = testdata("lat/fsync_io.lat").display().to_string();
+    let width_ms = |pixels: &str| {
+        let picture = latscope(&["heatmap", "-r", &file, "--width", pixels]).success();
+        let text = picture.split("interval ").nth(1).and_then(|text| text.split_once("ms")).unwrap();
+        text.0.parse::<u32>().unwrap()
+    };
+    // Of 2.2 s, no more intervals than half of the pixels, in round lengths.
+    for (pixels, expected) in
+        [("400", 20), ("600", 10), ("1000", 5), ("1180", 5), ("2000", 5), ("3000", 2), ("4000", 2)]
+    {
+        assert_eq!(width_ms(pixels), expected, "{pixels} pixels");
     }
 }

@@ -68,10 +68,11 @@ impl Pipeline {
             }
         };
         let (missing, is_pruned) = (builder.missing(), builder.is_pruned());
-        let mut series = builder.finish();
+        let covered_ns = self.covered_ns(&contexts);
+        let mut series = builder.finish_over(covered_ns);
         if is_pruned && self.is_read_again() {
             let only = || new_builder().only(series.groups());
-            series = self.fold_builders(&self.numbers(), &only)?.0.finish();
+            series = self.fold_builders(&self.numbers(), &only)?.0.finish_over(covered_ns);
         }
         if series.slices().is_empty() && waiters.is_empty() {
             refuse_nothing(missing, folding)?;

@@ -38,7 +38,8 @@ impl Pipeline {
         let new_builder = || series::new_builder(folding, limit);
         if files.is_empty() {
             let (builder, contexts) = self.fold_builders(&events, &new_builder)?;
-            return Ok((builder.finish(), contexts, Ages::default()));
+            let series = builder.finish_over(self.covered_ns(&contexts));
+            return Ok((series, contexts, Ages::default()));
         }
         if folding.interval.is_none() {
             stored.row_ns = files.iter().find_map(|&at| stored.first_row(at));
@@ -51,15 +52,21 @@ impl Pipeline {
         let load = |sums: &mut Sums, at: usize, _| stored.load(sums, files[at]);
         let (mut sums, contexts) = workers::each_file(files.len(), workers, &Sums::default, load, Sums::merge)?;
         let ages = std::mem::take(&mut sums.ages);
-        let series = widened(stored.finish(sums)?, folding, limit)?;
+        let mut series = stored.finish(sums)?;
+        if let Some((from_ns, to_ns)) = self.covered_ns(&contexts).filter(|_| folding.interval.is_none())
+            && !series.slices().is_empty()
+        {
+            series.reach(from_ns, to_ns);
+        }
+        let series = widened(series, folding, limit)?;
         if events.is_empty() {
             return Ok((series, contexts, ages));
         }
         let (builder, more) = self.fold_builders(&events, &new_builder)?;
         let mut numbered: Vec<_> = files.into_iter().chain(events).zip(contexts.into_iter().chain(more)).collect();
         numbered.sort_by_key(|&(at, _)| at);
-        let contexts = numbered.into_iter().map(|(_, context)| context).collect();
-        let sum = merged(series, builder.finish())?;
+        let contexts: Vec<Context> = numbered.into_iter().map(|(_, context)| context).collect();
+        let sum = merged(series, builder.finish_over(self.covered_ns(&contexts)))?;
         Ok((if folding.interval.is_some() { sum } else { sum.fitted(limit) }, contexts, ages))
     }
 }

@@ -556,7 +556,13 @@ impl SeriesBuilder {
     }
 
     /// The series.
-    pub fn finish(mut self) -> HistogramSeries {
+    pub fn finish(self) -> HistogramSeries {
+        self.finish_over(None)
+    }
+
+    /// The series of traces that cover this stretch of time, nanoseconds on their clock. Intervals that nobody has given are chosen
+    /// for all of it: those chosen for the events alone may be too short, and need not divide the next ones.
+    pub fn finish_over(mut self, covered_ns: Option<(i64, i64)>) -> HistogramSeries {
         self.seal();
         self.settle();
         if self.groups.are_too_many() {
@@ -569,6 +575,11 @@ impl SeriesBuilder {
         self.series.squares = self.squares.take().filter(|_| !self.account.is_full);
         self.series.others = self.groups.others();
         self.series.groups = self.groups.into_labels();
+        if let (Interval::Auto(_), Some((from_ns, to_ns))) = (self.interval, covered_ns)
+            && !self.series.slices.is_empty()
+        {
+            self.series.reach(from_ns, to_ns);
+        }
         self.interval.finish(self.series)
     }
 
