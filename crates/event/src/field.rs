@@ -194,6 +194,19 @@ impl Field {
     }
 }
 
+impl serde::Serialize for Field {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Field {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Field, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Field::from_name(&name).ok_or_else(|| serde::de::Error::custom(format_args!("there is no field {name}")))
+    }
+}
+
 /// A set of fields: what a view needs, or what a source fills.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FieldSet(u128);

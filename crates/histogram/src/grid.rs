@@ -3,7 +3,7 @@
 //! The index rule is that of H2 histograms (rezolus, the crate `histogram`) and of fio's latency logs.
 
 /// A log-linear division of all `u64` values into buckets.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Grid {
     power: u8,
 }

@@ -15,7 +15,7 @@ pub use quantile::Rule;
 pub use sparse::{Sparse, SparseError};
 
 /// What is known exactly of the values of a histogram, whatever the grid.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Totals {
     /// Number of values.
     pub count: u64,

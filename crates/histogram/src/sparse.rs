@@ -4,7 +4,7 @@ use crate::{Grid, Rule, Totals, quantile};
 use std::ops::Range;
 
 /// The non-empty buckets of a histogram, ascending.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Sparse {
     grid: Grid,
     indices: Vec<u32>,

@@ -13,7 +13,7 @@ pub struct Deviation {
 }
 
 /// Sums of the squares of values, by group number; they add up like counts.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Squares(Vec<u128>);
 
 impl Squares {

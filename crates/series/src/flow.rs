@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 /// Overlap of events with intervals.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Flow(BTreeMap<i64, Change>);
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 struct Change {
     /// Time in flight within this interval, beside the level.
     partial_ns: i128,

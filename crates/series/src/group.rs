@@ -30,7 +30,7 @@ pub struct Groups {
 }
 
 /// What is known of the groups that are counted as one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Others {
     /// The group that they are counted as.
     pub group: u32,

@@ -79,7 +79,7 @@ use latscope_histogram::{Grid, Histogram, Sparse, Totals};
 use std::collections::BTreeMap;
 
 /// What the histograms are of: the y axis of a heat map.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum Quantity {
     /// Latency, nanoseconds.
     #[default]
@@ -167,7 +167,7 @@ impl Quantity {
 }
 
 /// What a cell adds up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum Weight {
     /// Events (frequency).
     #[default]
@@ -190,7 +190,7 @@ impl Weight {
 }
 
 /// In which intervals an event counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum CountBy {
     /// Once, in the interval in which it completed.
     #[default]
@@ -210,7 +210,7 @@ impl CountBy {
 }
 
 /// One interval of a series.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Slice {
     /// The groups that had events, ascending by group number, with their histograms.
     pub groups: Vec<(u32, Sparse)>,
@@ -222,7 +222,7 @@ pub struct Slice {
 }
 
 /// A histogram for each interval and group.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct HistogramSeries {
     /// What the histograms are of.
     pub quantity: Quantity,

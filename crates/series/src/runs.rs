@@ -27,8 +27,31 @@ pub struct Run {
 }
 
 /// When runs started and ended that are one interval: all of them, and those of each group.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(into = "Vec<Span>", from = "Vec<Span>")]
 pub(crate) struct Spans(BTreeMap<i64, BTreeMap<Option<u32>, (i64, i64)>>);
+
+/// As a row: the interval, the group, start and end.
+type Span = (i64, Option<u32>, i64, i64);
+
+impl From<Spans> for Vec<Span> {
+    fn from(spans: Spans) -> Vec<Span> {
+        let of_interval = |(at, groups): (i64, BTreeMap<_, _>)| {
+            groups.into_iter().map(move |(group, (from_ns, to_ns))| (at, group, from_ns, to_ns))
+        };
+        spans.0.into_iter().flat_map(of_interval).collect()
+    }
+}
+
+impl From<Vec<Span>> for Spans {
+    fn from(rows: Vec<Span>) -> Spans {
+        let mut spans = Spans::default();
+        for (at, group, from_ns, to_ns) in rows {
+            spans.0.entry(at).or_default().insert(group, (from_ns, to_ns));
+        }
+        spans
+    }
+}
 
 impl HistogramSeries {
     /// A series of whole runs: an interval for each, and one for all that overlap by a tenth of their length or more.

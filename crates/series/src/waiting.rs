@@ -20,7 +20,7 @@ const MOST_EMPTY: i64 = 1_000_000;
 const MOST_HELD: usize = 1 << 16;
 
 /// One request that waits.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Waiter {
     /// The values of the group fields.
     pub group: Vec<String>,
@@ -55,7 +55,7 @@ impl Waiter {
 }
 
 /// One request that waits in an interval.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Held {
     /// Its latency is at least this, nanoseconds.
     pub bound_ns: u64,
@@ -198,7 +198,7 @@ impl Waiting {
 }
 
 /// What waits, of all intervals.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Waits {
     /// By interval and group, what was seen at the end of single intervals.
     pub(crate) within: BTreeMap<i64, BTreeMap<u32, Vec<Held>>>,
