@@ -151,6 +151,44 @@ pub struct RequestStacks {
 impl RequestStacks {
     /// Of slow requests, where nobody says from when on they are.
     pub const SLOW: RequestStacks = RequestStacks { slow_ns: 50_000_000, issue_one_in: 0 };
+
+    /// What is meant by `slow`, `slow=50ms`, `all` or a ratio such as `1/64`, or by the first and the last, separated by a comma.
+    ///
+    /// # Errors
+    /// What is wrong with these words, without a full stop.
+    pub fn parse(text: &str) -> Result<RequestStacks, String> {
+        let mut stacks = RequestStacks { slow_ns: u64::MAX, issue_one_in: 0 };
+        for word in text.split(',') {
+            let is_slow = word.starts_with("slow");
+            if is_slow && stacks.slow_ns < u64::MAX || !is_slow && stacks.issue_one_in > 0 {
+                return Err("give slow once, and all or a ratio once".into());
+            }
+            match word.split_once('=').map_or((word, None), |(word, value)| (word, Some(value))) {
+                ("slow", None) => stacks.slow_ns = RequestStacks::SLOW.slow_ns,
+                ("slow", Some(value)) if !value.ends_with(|letter: char| letter.is_ascii_alphabetic()) => {
+                    return Err(format!("slow={value} needs a unit, such as slow=50ms"));
+                }
+                ("slow", Some(value)) => {
+                    stacks.slow_ns = latscope_event::parse_duration(value).map_err(|error| format!("slow: {error}"))?;
+                }
+                ("all", None) => stacks.issue_one_in = 1,
+                (ratio, None) => match ratio.strip_prefix("1/").map(str::parse) {
+                    Some(Ok(one_in)) if one_in > 0 => stacks.issue_one_in = one_in,
+                    _ => {
+                        return Err(format!(
+                            "{ratio} is not valid here; give slow, slow=50ms, all, or a ratio such as 1/64"
+                        ));
+                    }
+                },
+                _ => {
+                    return Err(format!(
+                        "{word} is not valid here; give slow, slow=50ms, all, or a ratio such as 1/64"
+                    ));
+                }
+            }
+        }
+        Ok(stacks)
+    }
 }
 
 impl std::fmt::Display for RequestStacks {

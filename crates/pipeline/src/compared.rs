@@ -60,6 +60,33 @@ pub struct Explained {
     pub is_inverted: bool,
 }
 
+impl Explained {
+    /// The filters of what was explained, and of what it was compared with: what the question has, or the names of two traces.
+    pub fn sides(&self, question: &Question, reading: &Reading) -> (String, String) {
+        let name = |at: usize| {
+            let file = reading.files.get(at).map_or(String::new(), |file| file.display().to_string());
+            Condition::Is(Attribute::Field(Field::Trace), file).filter().unwrap_or_default()
+        };
+        let text = |filter: &Option<Filter>| filter.as_ref().map(ToString::to_string);
+        let selection = text(&question.selection).unwrap_or_else(|| name(1));
+        let baseline = match (text(&question.against), &question.selection) {
+            (Some(against), _) => format!("({against}) and not ({selection})"),
+            (None, Some(_)) => format!("not ({selection})"),
+            (None, None) => name(0),
+        };
+        let baseline = match self.explanation.layer {
+            Some(layer) => format!("{baseline} and {}", layer.filter()),
+            None => baseline,
+        };
+        let with_stacks = |side: String| match self.explanation.with_stacks {
+            true => format!("({side}) and stack_quality exists"),
+            false => side,
+        };
+        let (selection, baseline) = (with_stacks(selection), with_stacks(baseline));
+        if self.is_inverted { (baseline, selection) } else { (selection, baseline) }
+    }
+}
+
 impl Pipeline {
     /// Reads all events with all their fields.
     ///

@@ -107,6 +107,12 @@ pub enum Error {
     /// Counts are larger than a histogram holds.
     #[error("{0}.")]
     Series(String),
+    /// No event has a stack; so many events there are.
+    #[error("None of {} events has a stack.", latscope_event::format_count(*.0))]
+    NoStacks(u64),
+    /// Shares of time are asked for, and the stacks have no times.
+    #[error("The stacks are counted without times, so there are no shares of time.")]
+    NoStackTimes,
     /// The file of clock offsets is malformed.
     #[error("{0}")]
     Offsets(String),
@@ -131,11 +137,12 @@ impl Error {
         match self {
             Error::Capture(error) => matches!(error, latscope_capture_bpf::Error::Option(_)),
             Error::Filter(_) | Error::Past | Error::NothingOf(_) | Error::EventsWanted | Error::NotCountable(_) => true,
+            Error::NoStackTimes => true,
             Error::TooLarge(_) | Error::OtherSeries { .. } | Error::NoGroup { .. } | Error::Width(_) => true,
             Error::NotFilterable { .. } | Error::Merge(_) | Error::NotGrowing { .. } => true,
             Error::Read(_) | Error::NoValues(_) | Error::NoQueueing | Error::Averages(_) | Error::WholeJobs(_) => false,
             Error::Widths(_) | Error::Series(_) | Error::Offsets(_) | Error::Tags(_) | Error::Usage(_) => false,
-            Error::NotDerivable { .. } | Error::Incomplete(_) => false,
+            Error::NotDerivable { .. } | Error::Incomplete(_) | Error::NoStacks(_) => false,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What to read, and how events become a series: plain values that can be compared.
 
 use crate::tags::{Tagger, Tagging};
-use latscope_capture_bpf::{Sample, Source, StackOptions};
+use latscope_capture_bpf::{Requests, Sample, Source, StackKinds, StackOptions};
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_event::{Field, FieldSet};
 use latscope_filter::Filter;
@@ -101,6 +101,158 @@ impl Live {
     }
 }
 
+/// A source, as users name it: what is captured live, or which events of files are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SourceChoice {
+    /// Requests to block devices.
+    Block,
+    /// System calls that do I/O, and io_uring.
+    Io,
+    /// All system calls.
+    Syscall,
+    /// All events of a Spark application.
+    Spark,
+    /// Stacks, with the shortest wait and the rate of ticks where they were given.
+    Stacks {
+        /// Which stacks.
+        kinds: StackKinds,
+        /// The shortest wait that is an event, nanoseconds.
+        off_cpu_ns: Option<u64>,
+        /// Ticks per second.
+        on_cpu_hz: Option<u32>,
+    },
+    /// The same beside requests.
+    Beside {
+        /// Which requests.
+        requests: Requests,
+        /// As of stacks alone.
+        kinds: StackKinds,
+        /// As of stacks alone.
+        off_cpu_ns: Option<u64>,
+        /// As of stacks alone.
+        on_cpu_hz: Option<u32>,
+    },
+}
+
+impl SourceChoice {
+    /// What is meant by `block`, `io`, `syscall`, or one or several of `stacks`, `offcpu=1ms` and `oncpu=99hz`, or both.
+    ///
+    /// # Errors
+    /// What is wrong with these words, without a full stop.
+    pub fn parse(text: &str) -> Result<SourceChoice, String> {
+        match text {
+            "block" => return Ok(SourceChoice::Block),
+            "io" => return Ok(SourceChoice::Io),
+            "syscall" => return Ok(SourceChoice::Syscall),
+            "spark" => return Ok(SourceChoice::Spark),
+            _ => {}
+        }
+        let (mut kinds, mut off_cpu_ns, mut on_cpu_hz) = (StackKinds::default(), None, None);
+        let mut beside = None;
+        for word in text.split(',') {
+            match word.split_once('=').map_or((word, None), |(word, value)| (word, Some(value))) {
+                ("stacks", None) => kinds.sampled = true,
+                ("offcpu", value) => {
+                    kinds.off_cpu = true;
+                    let parse =
+                        |value| latscope_event::parse_duration(value).map_err(|error| format!("offcpu: {error}"));
+                    off_cpu_ns = value.map(parse).transpose()?;
+                }
+                ("oncpu", value) => {
+                    kinds.on_cpu = true;
+                    let parse = |value: &str| match value.strip_suffix("hz").unwrap_or(value).parse() {
+                        Ok(hz @ 1..=10_000) => Ok(hz),
+                        _ => Err(format!("oncpu: {value} is not a rate such as 99hz, up to 10000hz")),
+                    };
+                    on_cpu_hz = value.map(parse).transpose()?;
+                }
+                ("spark", None) => return Err(format!("{word} cannot be combined with others")),
+                ("block" | "io" | "syscall", None) if beside.is_some() => {
+                    return Err(format!("{word}: only one of block, io and syscall can be captured at a time"));
+                }
+                ("block", None) => beside = Some(Requests::Block),
+                ("io", None) => beside = Some(Requests::Io),
+                ("syscall", None) => beside = Some(Requests::Syscall),
+                _ => {
+                    return Err(format!(
+                        "{word} is no source; use block, io, syscall or spark, or of stacks, offcpu[=1ms] and oncpu[=99hz] \
+                         one or several, separated by commas"
+                    ));
+                }
+            }
+        }
+        Ok(match beside {
+            Some(requests) => SourceChoice::Beside { requests, kinds, off_cpu_ns, on_cpu_hz },
+            None => SourceChoice::Stacks { kinds, off_cpu_ns, on_cpu_hz },
+        })
+    }
+
+    /// The words that [`SourceChoice::parse`] takes for it.
+    pub fn words(self) -> String {
+        match self {
+            SourceChoice::Block => "block".into(),
+            SourceChoice::Io => "io".into(),
+            SourceChoice::Syscall => "syscall".into(),
+            SourceChoice::Spark => "spark".into(),
+            SourceChoice::Beside { requests, kinds, off_cpu_ns, on_cpu_hz } => {
+                let stacks = SourceChoice::Stacks { kinds, off_cpu_ns, on_cpu_hz };
+                format!("{},{}", requests.source().words(), stacks.words())
+            }
+            SourceChoice::Stacks { kinds, off_cpu_ns, on_cpu_hz } => {
+                let off_cpu = off_cpu_ns.map_or("offcpu".into(), |ns| format!("offcpu={ns}ns"));
+                let on_cpu = on_cpu_hz.map_or("oncpu".into(), |hz| format!("oncpu={hz}hz"));
+                let words = [(kinds.sampled, "stacks".into()), (kinds.off_cpu, off_cpu), (kinds.on_cpu, on_cpu)];
+                words
+                    .into_iter()
+                    .filter_map(|(is, word): (bool, String)| is.then_some(word))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            }
+        }
+    }
+
+    /// What the kernel captures; `None` for Spark, which has files.
+    pub fn captured(self) -> Option<Source> {
+        Some(match self {
+            SourceChoice::Block => Source::Block,
+            SourceChoice::Io => Source::Io,
+            SourceChoice::Syscall => Source::Syscall,
+            SourceChoice::Stacks { kinds, .. } => Source::Stacks(kinds),
+            SourceChoice::Beside { requests, kinds, .. } => Source::Beside(requests, kinds),
+            SourceChoice::Spark => return None,
+        })
+    }
+
+    /// How stacks are captured, with the shortest wait and the rate of ticks that were given.
+    pub fn stack_options(self) -> StackOptions {
+        let usual = StackOptions::default();
+        match self {
+            SourceChoice::Stacks { off_cpu_ns, on_cpu_hz, .. } | SourceChoice::Beside { off_cpu_ns, on_cpu_hz, .. } => {
+                StackOptions {
+                    off_cpu_ns: off_cpu_ns.unwrap_or(usual.off_cpu_ns),
+                    on_cpu_hz: on_cpu_hz.unwrap_or(usual.on_cpu_hz),
+                    ..usual
+                }
+            }
+            _ => usual,
+        }
+    }
+
+    /// The filter of those events of files that are of this source: block requests have a device number, system calls have none.
+    pub fn filter(self) -> &'static str {
+        match self {
+            SourceChoice::Block => "disk.dev exists and not result exists",
+            SourceChoice::Io | SourceChoice::Syscall => "not (disk.dev exists and not result exists)",
+            SourceChoice::Stacks { .. } => "state exists",
+            SourceChoice::Spark => "app exists or stage exists or job exists or sql exists or executor exists",
+            SourceChoice::Beside { requests: Requests::Block, .. } => {
+                "state exists or disk.dev exists and not result exists"
+            }
+            SourceChoice::Beside { .. } => "state exists or not (disk.dev exists and not result exists)",
+        }
+    }
+}
+
 /// Where the events of a live capture are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
@@ -161,5 +313,28 @@ impl Folding {
     /// The interval, or at most so many intervals when it is chosen by the length of the trace.
     pub fn interval_or(&self, limit: u32) -> Interval {
         self.interval.map_or(Interval::Auto(limit), Interval::Fixed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_of_stacks_combine() {
+        let source = SourceChoice::parse;
+        let all = StackKinds { sampled: true, off_cpu: true, on_cpu: true };
+        let expected = SourceChoice::Stacks { kinds: all, off_cpu_ns: Some(500_000), on_cpu_hz: Some(49) };
+        assert_eq!(source("stacks,offcpu=500us,oncpu=49hz"), Ok(expected));
+        assert_eq!(source(&expected.words()), Ok(expected));
+        assert_eq!((expected.stack_options().off_cpu_ns, expected.stack_options().on_cpu_hz), (500_000, 49));
+        assert_eq!(source("io"), Ok(SourceChoice::Io));
+        let sampled = StackKinds { sampled: true, ..StackKinds::default() };
+        let both =
+            SourceChoice::Beside { requests: Requests::Block, kinds: sampled, off_cpu_ns: None, on_cpu_hz: None };
+        assert_eq!((source("block,stacks"), both.words()), (Ok(both), "block,stacks".to_string()));
+        for wrong in ["stack", "block,io", "block,block", "stacks,", "oncpu=0", "offcpu=soon", "stacks=1"] {
+            assert!(source(wrong).is_err(), "{wrong}");
+        }
     }
 }

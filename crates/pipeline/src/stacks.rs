@@ -3,7 +3,7 @@
 use crate::{Control, Error, Marked, Pipeline, Reading};
 use latscope_event::{Context, Field, Mask};
 use latscope_filter::Filter;
-use latscope_series::StackTree;
+use latscope_series::{StackTree, StackWidth};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -121,4 +121,19 @@ impl Pipeline {
         })?;
         Ok((trees, contexts))
     }
+}
+
+/// Fails where there are events and none has a stack, and where shares of time are asked for and no event took any.
+///
+/// # Errors
+/// [`Error::NoStacks`] and [`Error::NoStackTimes`].
+pub fn refuse_stacks(tree: &StackTree, width: StackWidth) -> Result<(), Error> {
+    let (total, without) = (tree.total(), tree.without());
+    if without.samples > 0 && total.samples == 0 {
+        return Err(Error::NoStacks(without.events));
+    }
+    if width == StackWidth::Time && total.samples > 0 && total.time_ns == 0 {
+        return Err(Error::NoStackTimes);
+    }
+    Ok(())
 }

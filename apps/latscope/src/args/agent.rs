@@ -28,7 +28,7 @@ pub struct Agent {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// What to capture: block, io, syscall, or of stacks, offcpu[=1ms] and oncpu[=99hz] one or several
-    #[arg(short, long, value_name = "SOURCE", value_parser = super::stack_capture::source, default_value = "block")]
+    #[arg(short, long, value_name = "SOURCE", value_parser = Source::parse, default_value = "block")]
     pub source: Source,
     #[command(flatten)]
     pub probe: Probe,

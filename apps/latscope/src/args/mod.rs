@@ -59,10 +59,12 @@ pub use stacks::Stacks;
 pub use summary::Summary;
 pub use tagging::Tagging;
 
+pub use latscope_pipeline::SourceChoice as Source;
+
 use crate::world::World;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use latscope_capture_bpf::{Requests, StackKinds};
+use latscope_capture_bpf::StackKinds;
 use latscope_filter::filter_fields;
 use latscope_series::Quantity;
 use latscope_view::{Palette, Scale};
@@ -184,7 +186,7 @@ pub struct Input {
     /// threads that wait for I/O. offcpu[=1ms]: every wait of at least this time. oncpu[=99hz]: threads that run. The last three can
     /// be combined, with each other and with one of the first, as in block,stacks. spark: with -r, also the stages, jobs, SQL
     /// executions and executors of an event log, not only its tasks.
-    #[arg(short, long, value_name = "SOURCE", value_parser = stack_capture::source, help_heading = "Input")]
+    #[arg(short, long, value_name = "SOURCE", value_parser = Source::parse, help_heading = "Input")]
     pub source: Option<Source>,
     /// Keep reading as the file grows, as tail -F does, until Ctrl-C
     ///
@@ -278,23 +280,6 @@ pub struct Look {
     /// Width of the plot in pixels
     #[arg(long, value_name = "PX", default_value_t = 1000, help_heading = "Picture")]
     pub width: u32,
-}
-
-/// What is captured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Source {
-    /// Requests to block devices.
-    Block,
-    /// System calls that do I/O, and io_uring.
-    Io,
-    /// All system calls.
-    Syscall,
-    /// All events of a Spark application.
-    Spark,
-    /// Stacks, with the shortest wait and the rate of ticks where they were given.
-    Stacks { kinds: StackKinds, off_cpu_ns: Option<u64>, on_cpu_hz: Option<u32> },
-    /// The same beside requests.
-    Beside { requests: Requests, kinds: StackKinds, off_cpu_ns: Option<u64>, on_cpu_hz: Option<u32> },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

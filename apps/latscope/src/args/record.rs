@@ -24,7 +24,7 @@ With a command: that of the command; 127 if it is not found, 126 if it cannot be
 #[command(after_help = EXAMPLES)]
 pub struct Record {
     /// What to capture: block, io, syscall, or of stacks, offcpu[=1ms] and oncpu[=99hz] one or several
-    #[arg(short, long, value_name = "SOURCE", value_parser = super::stack_capture::source, default_value = "block")]
+    #[arg(short, long, value_name = "SOURCE", value_parser = Source::parse, default_value = "block")]
     pub source: Source,
     /// Trace to write: .lat, or of system calls .scap for sysdig
     #[arg(short, long, value_name = "FILE")]

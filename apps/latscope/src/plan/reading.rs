@@ -3,7 +3,7 @@
 use super::folding::duration;
 use super::{Live, Mode, Reading};
 use crate::{Failure, args};
-use latscope_capture_bpf::{Requests, Source};
+use latscope_capture_bpf::Source;
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_filter::Filter;
 use latscope_pipeline::{Server, TagSources, Tagging};
@@ -128,16 +128,8 @@ fn fio_columns(names: &str) -> Result<FioColumns, Failure> {
 }
 
 pub fn live(typed_source: Option<args::Source>, typed: &args::Live) -> Result<Live, Failure> {
-    let source = match typed_source {
-        None | Some(args::Source::Block) => Source::Block,
-        Some(args::Source::Io) => Source::Io,
-        Some(args::Source::Syscall) => Source::Syscall,
-        Some(args::Source::Stacks { kinds, .. }) => Source::Stacks(kinds),
-        Some(args::Source::Spark) => {
-            return Err(Failure::Usage("-s spark is for event logs; give one with -r.".into()));
-        }
-        Some(args::Source::Beside { requests, kinds, .. }) => Source::Beside(requests, kinds),
-    };
+    let source = typed_source.unwrap_or(args::Source::Block).captured();
+    let source = source.ok_or_else(|| Failure::Usage("-s spark is for event logs; give one with -r.".into()))?;
     let of_stacks = source.stacks().is_some();
     if let Some(option) = typed.stacks.given_of_sampler().filter(|_| !of_stacks) {
         return Err(Failure::Usage(format!("{option} needs -s stacks, offcpu or oncpu.")));
@@ -171,18 +163,9 @@ fn mode(typed: args::Mode) -> Mode {
     }
 }
 
-/// What `-s` selects of files: block requests have a device number, system calls have none.
+/// What `-s` selects of files.
 pub fn source_filter(source: Option<args::Source>) -> Option<&'static str> {
-    Some(match source? {
-        args::Source::Block => "disk.dev exists and not result exists",
-        args::Source::Io | args::Source::Syscall => "not (disk.dev exists and not result exists)",
-        args::Source::Stacks { .. } => "state exists",
-        args::Source::Spark => "app exists or stage exists or job exists or sql exists or executor exists",
-        args::Source::Beside { requests: Requests::Block, .. } => {
-            "state exists or disk.dev exists and not result exists"
-        }
-        args::Source::Beside { .. } => "state exists or not (disk.dev exists and not result exists)",
-    })
+    source.map(args::Source::filter)
 }
 
 /// The filter that was typed, combined with one that is implied.

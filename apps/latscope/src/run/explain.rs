@@ -4,10 +4,8 @@ use super::{output, reports};
 use crate::Failure;
 use crate::notes::WORDING;
 use crate::plan::{Explain as Plan, Shape};
-use latscope_event::{Context, Field};
-use latscope_filter::Filter;
+use latscope_event::Context;
 use latscope_pipeline::{Compared, Explained, Pipeline, Question};
-use latscope_series::explain::{Attribute, Condition};
 use latscope_view_term::{ExplanationView, SpotsView};
 
 pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
@@ -40,29 +38,10 @@ fn print_json(plan: &Plan, contexts: &[Context], json: &str) -> Result<(), Failu
 }
 
 fn explain_selection(pipeline: &Pipeline, plan: &Plan, mut compared: Compared) -> Result<(), Failure> {
-    let Explained { explanation, is_inverted } = compared.explained();
-    let name = |at: usize| {
-        let file = pipeline.reading().files.get(at).map_or(String::new(), |file| file.display().to_string());
-        Condition::Is(Attribute::Field(Field::Trace), file).filter().unwrap_or_default()
-    };
-    let text = |filter: &Option<Filter>| filter.as_ref().map(ToString::to_string);
-    let selection = text(&plan.question.selection).unwrap_or_else(|| name(1));
-    let baseline = match (text(&plan.question.against), &plan.question.selection) {
-        (Some(against), _) => format!("({against}) and not ({selection})"),
-        (None, Some(_)) => format!("not ({selection})"),
-        (None, None) => name(0),
-    };
-    let baseline = match explanation.layer {
-        Some(layer) => format!("{baseline} and {}", layer.filter()),
-        None => baseline,
-    };
-    let with_stacks = |side: String| match explanation.with_stacks {
-        true => format!("({side}) and stack_quality exists"),
-        false => side,
-    };
-    let (selection, baseline) = (with_stacks(selection), with_stacks(baseline));
-    let (selection, baseline) = if is_inverted { (baseline, selection) } else { (selection, baseline) };
-    let within = text(&pipeline.reading().filter).unwrap_or_default();
+    let explained = compared.explained();
+    let (selection, baseline) = explained.sides(&plan.question, pipeline.reading());
+    let Explained { explanation, is_inverted } = explained;
+    let within = pipeline.reading().filter.as_ref().map(ToString::to_string).unwrap_or_default();
     let seed = plan.question.seed;
     let waits = compared.selected_waits();
     let view = ExplanationView { explanation: &explanation, selection, baseline, within, is_inverted, waits, seed };

@@ -4,8 +4,8 @@ use super::{output, reports};
 use crate::Failure;
 use crate::plan::{Against, Flamegraph};
 use latscope_event::Context;
-use latscope_pipeline::Pipeline;
-use latscope_series::{StackTree, StackWidth};
+use latscope_pipeline::{Pipeline, refuse_stacks};
+use latscope_series::StackWidth;
 use latscope_view_report::{FlamegraphOptions, Flames, flamegraph};
 
 pub fn run(pipeline: &Pipeline, plan: Flamegraph) -> Result<(), Failure> {
@@ -19,9 +19,8 @@ pub fn run(pipeline: &Pipeline, plan: Flamegraph) -> Result<(), Failure> {
     let (trees, mut contexts, name) = match plan.against {
         None => {
             let (tree, contexts) = pipeline.stacks(&plan.by)?;
-            refuse_none(&tree)?;
             let unit = plan.width.unwrap_or(tree.usual_width());
-            refuse_width(&tree, unit)?;
+            refuse_stacks(&tree, unit)?;
             return output::text(plan.output.as_deref(), &draw(Flames::Tree(&tree), &contexts, unit));
         }
         Some(Against::Filter(filter)) => {
@@ -37,8 +36,8 @@ pub fn run(pipeline: &Pipeline, plan: Flamegraph) -> Result<(), Failure> {
         }
     };
     let [here, there] = trees;
-    refuse_none(&here)?;
-    refuse_none(&there)?;
+    refuse_stacks(&here, StackWidth::Events)?;
+    refuse_stacks(&there, StackWidth::Events)?;
     contexts.dedup();
     for (tree, side) in [(&here, "the selection"), (&there, &name[..])] {
         if tree.total().samples == 0 {
@@ -50,29 +49,8 @@ pub fn run(pipeline: &Pipeline, plan: Flamegraph) -> Result<(), Failure> {
     // Of counts there are no shares of time.
     let usual = if there.usual_width() == StackWidth::Time { here.usual_width() } else { StackWidth::Events };
     let unit = plan.width.unwrap_or(usual);
-    refuse_width(&here, unit)?;
-    refuse_width(&there, unit)?;
+    refuse_stacks(&here, unit)?;
+    refuse_stacks(&there, unit)?;
     let difference = here.against(&there);
     output::text(plan.output.as_deref(), &draw(Flames::Difference(&difference, &name), &contexts, unit))
-}
-
-/// Fails where there are events and none has a stack.
-pub fn refuse_none(tree: &StackTree) -> Result<(), Failure> {
-    if tree.without().samples > 0 && tree.total().samples == 0 {
-        return Err(Failure::Input(format!(
-            "None of {} events has a stack. Record them with stacks (perf record -g), or read a file of stacks.",
-            latscope_event::format_count(tree.without().events)
-        )));
-    }
-    Ok(())
-}
-
-/// Fails where shares of time are asked for, and no event took any.
-pub fn refuse_width(tree: &StackTree, width: StackWidth) -> Result<(), Failure> {
-    let total = tree.total();
-    if width == StackWidth::Time && total.samples > 0 && total.time_ns == 0 {
-        let message = "The stacks are counted without times, so there are no shares of time; use --width events.";
-        return Err(Failure::Input(message.into()));
-    }
-    Ok(())
 }

@@ -178,6 +178,8 @@ impl From<Error> for Failure {
             Error::Width(_) => " Choose another -i.",
             Error::Merge(MergeError::CountBy) => " Stored histograms count by completion; use --count-by completion.",
             Error::Read(error) => remedy(error.remedy),
+            Error::NoStacks(_) => " Record them with stacks (perf record -g), or read a file of stacks.",
+            Error::NoStackTimes => " Use --width events.",
             Error::NotGrowing { .. } => " Remove --follow, or follow text, a fio log or a .lat.",
             _ => "",
         };

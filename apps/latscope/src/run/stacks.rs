@@ -1,12 +1,12 @@
 //! `latscope stacks`.
 
-use super::{flamegraph, output, reports, spectrogram};
+use super::{output, reports, spectrogram};
 use crate::Failure;
 use crate::notes::WORDING;
 use crate::plan::{Shape, Stacks as Plan};
 use crate::tui;
 use latscope_event::Context;
-use latscope_pipeline::Pipeline;
+use latscope_pipeline::{Pipeline, refuse_stacks};
 use latscope_series::StackTree;
 use latscope_view_term::{Line, StacksTable};
 use std::io::Write;
@@ -40,8 +40,7 @@ pub fn run(pipeline: &Pipeline, plan: Plan) -> Result<(), Failure> {
         return out.finish().map(drop).map_err(|error| Failure::output(&error));
     }
     let (tree, contexts) = pipeline.stacks(&fields)?;
-    flamegraph::refuse_none(&tree)?;
-    flamegraph::refuse_width(&tree, plan.width.unwrap_or(tree.usual_width()))?;
+    refuse_stacks(&tree, plan.width.unwrap_or(tree.usual_width()))?;
     if plan.shape != Shape::Text {
         reports::say_notes(&contexts);
     }
