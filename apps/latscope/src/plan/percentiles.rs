@@ -44,7 +44,7 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     let fiologparser = typed.csv == Some(args::CsvLayout::Fiologparser);
     let percentiles = match &typed.percentiles {
         Some(list) if fiologparser => percentile_list("--p", &format!("50,{list}"))?,
-        Some(list) => percentile_list("--p", list)?,
+        Some(list) => each_once(percentile_list("--p", list)?),
         None if fiologparser => vec![50.0, 90.0, 95.0, 99.0],
         None => vec![50.0, 90.0, 99.0, 99.9],
     };
@@ -117,6 +117,17 @@ fn refuse_ignored(typed: &args::Percentiles, draws: bool) -> Result<(), Failure>
         ))),
         _ => Ok(()),
     }
+}
+
+/// Each percentile once, because columns are named after them.
+fn each_once(list: Vec<f64>) -> Vec<f64> {
+    let mut once: Vec<f64> = Vec::new();
+    for percentile in list {
+        if !once.contains(&percentile) {
+            once.push(percentile);
+        }
+    }
+    once
 }
 
 /// In which intervals an event counts.
