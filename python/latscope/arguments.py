@@ -22,18 +22,25 @@ Duration: TypeAlias = "str | timedelta | np.timedelta64"
 
 _TEXTS = {
     "against": "size > 64k",
+    "color": "kind",
     "filter": "lat > 1ms",
     "format": "perf_script",
+    "latency": "request",
     "palette": "viridis",
     "quantity": "latency",
     "selection": "lat > 10ms",
     "source": "block",
+    "stacks": "slow=50ms",
+    "tag": "query",
     "title": "The disk of the database",
+    "unitslat": "us",
+    "unitstime": "us",
     "weight": "bytes",
 }
 """What is a text, with an example."""
 _NUMBERS = {
     "height": (100, 4000),
+    "pixels": (200, 4000),
     "precision": (1, 64),
     "rounds": (100, 100_000),
     "seed": (0, 2**64 - 1),
@@ -41,7 +48,8 @@ _NUMBERS = {
     "width": (200, 4000),
 }
 """What is a whole number, with its bounds."""
-_OPTIONAL = {"against", "dark", "filter", "format", "precision", "selection", "title"}
+_OPTIONAL = {"against", "dark", "filter", "format", "precision", "selection", "source", "stacks", "tag", "title"}
+_OPTIONAL |= {"unitslat", "unitstime"}
 
 
 def check(**given: Any) -> None:
@@ -60,6 +68,15 @@ def check(**given: Any) -> None:
         if not fits:
             message = f"{name}={value!r}: give {wanted}."
             raise UsageError(message)
+
+
+def check_names(given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise which options there are, where one is given that does not exist."""
+    known = list(known)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        message = f"There is no option {unknown[0]}; there are {', '.join(known)}."
+        raise UsageError(message)
 
 
 def is_text(value: object) -> bool:
@@ -120,18 +137,19 @@ def names(fields: str | Iterable[str] | None) -> list[str]:
     return each
 
 
+def is_number(value: object) -> bool:
+    """Say whether it is a real number; what is true or false is none."""
+    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+
+
 def percents(percentiles: float | Iterable[float]) -> list[float]:
-    """Return percentiles, of which one may stand alone."""
-    each = (
-        percentiles
-        if isinstance(percentiles, Iterable) and not isinstance(percentiles, (str, bytes))
-        else [percentiles]
-    )
-    each = list(each)
-    if not all(isinstance(one, Real) and not isinstance(one, (bool, np.bool_)) and 0 <= one <= 100 for one in each):
+    """Return percentiles, of which one may stand alone, each once."""
+    several = isinstance(percentiles, Iterable) and not isinstance(percentiles, (str, bytes))
+    each: list[Any] = list(percentiles) if several else [percentiles]  # type: ignore[arg-type]
+    if not all(is_number(one) and 0 <= one <= 100 for one in each):
         message = f"{percentiles!r} are no percentiles; for example, use [50, 99, 99.9]."
         raise UsageError(message)
-    return [float(one) for one in each]
+    return list(dict.fromkeys(float(one) for one in each))
 
 
 def fold(

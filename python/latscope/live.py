@@ -49,12 +49,17 @@ class Capture:
         *,
         filter: str | None = None,
         calls: str | Iterable[str] | None = None,
+        stacks: str | None = None,
         path: str | PathLike[str] | None = None,
         replace: bool = False,
     ) -> None:
         """Take what to capture."""
-        check(source=source, filter=filter, replace=replace)
+        if source is None:
+            message = 'source=None: give a text such as "block".'
+            raise UsageError(message)
+        check(source=source, filter=filter, stacks=stacks, replace=replace)
         self._how = (source, filter, None if calls is None else names(calls))
+        self._stacks = stacks
         self._path = None if path is None else absolute(path)
         self._replace = replace
         self._folder: str | None = None
@@ -100,7 +105,7 @@ class Capture:
             self._folder = tempfile.mkdtemp(prefix="latscope-")
             self._path = str(Path(self._folder) / "capture.lat")
         source, filter, calls = self._how
-        asked = [source, self._path, filter, calls, for_ns]
+        asked = [source, self._path, filter, calls, for_ns, self._stacks]
         command = [sys.executable, "-c", SERVE, json.dumps([str(entry) for entry in sys.path]), json.dumps(asked)]
         # In a session of its own, Ctrl-C of a terminal does not reach it.
         self._running = subprocess.Popen(
@@ -148,6 +153,7 @@ class Capture:
         if self._folder is not None:
             # The file is needed as long as somebody may ask for its events.
             weakref.finalize(self._trace, remove, self._folder, self._maker)
+            self._trace._is_temporary = True
         return self._trace
 
 
@@ -189,15 +195,18 @@ def capture(
     *,
     filter: str | None = None,
     calls: str | Iterable[str] | None = None,
+    stacks: str | None = None,
     path: str | PathLike[str] | None = None,
     replace: bool = False,
 ) -> Capture:
     """Capture what happens while a block of code runs: ``with lat.capture("block") as c: ...``, then ``c.trace``.
 
-    Sources are ``block`` (requests to disks), ``io`` (calls that do I/O) and ``syscall``. The trace is kept at ``path``,
-    where ``replace`` allows a file to exist, or as long as it is used.
+    Sources are those of the program: ``block`` (requests to disks), ``io`` (calls that do I/O) or ``syscall``, and ``stacks``,
+    ``offcpu`` and ``oncpu`` (threads that wait or run), alone or together, as in ``"block,stacks"``. ``stacks="slow=50ms"`` adds
+    to block requests the stacks of those that issued them. The trace is kept at ``path``, where ``replace`` allows a file to
+    exist, or as long as it is used.
     """
-    return Capture(source, filter=filter, calls=calls, path=path, replace=replace)
+    return Capture(source, filter=filter, calls=calls, stacks=stacks, path=path, replace=replace)
 
 
 def record(
@@ -206,6 +215,7 @@ def record(
     *,
     filter: str | None = None,
     calls: str | Iterable[str] | None = None,
+    stacks: str | None = None,
     path: str | PathLike[str] | None = None,
     replace: bool = False,
 ) -> Trace:
@@ -214,7 +224,7 @@ def record(
         message = 'The capture needs a length of time, such as "10s"; for one of a block of code, use capture.'
         raise UsageError(message)
     for_ns = period(duration, "duration")
-    recording = Capture(source, filter=filter, calls=calls, path=path, replace=replace)
+    recording = Capture(source, filter=filter, calls=calls, stacks=stacks, path=path, replace=replace)
     try:
         recording._start(for_ns)
         return recording._end()

@@ -5,22 +5,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
 
+from latscope import _native
 from latscope._native import Error, UsageError, quantity_unit
 from latscope.arguments import check, percentile_table, percents, period
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from os import PathLike
 
     from numpy.typing import NDArray
 
-    from latscope import _native
     from latscope.arguments import Duration
 
 
@@ -93,7 +94,6 @@ def table(stream: _native.Stream) -> pa.Table:
     """Take all batches of a stream. They are what the native half has made; nothing is copied."""
     try:
         reader = pa.RecordBatchReader.from_stream(stream)
-        # Batch by batch, so that Ctrl-C is heard in between.
         return pa.Table.from_batches(list(reader), schema=reader.schema)
     except (pa.ArrowException, OSError) as error:
         stream.finish()
@@ -102,7 +102,10 @@ def table(stream: _native.Stream) -> pa.Table:
 
 def merge(series: Iterable[Series]) -> Series:
     """Return one series with the events of all of these, exactly; of one at least. ``sum`` does the same."""
-    merged = sum(series)
+    merged = sum(series) if isinstance(series, Iterable) else None
+    if isinstance(series, Series) or merged is None:
+        message = f"{series!r} is not several series; give a list, such as [one, another]."
+        raise UsageError(message)
     if not isinstance(merged, Series):
         message = "There is no series to merge; give at least one."
         raise UsageError(message)
@@ -166,6 +169,23 @@ class Series:
         """What was lost, repaired or assumed: sentences."""
         return self._native.notes
 
+    @property
+    def waiting(self) -> int:
+        """Number of requests that wait when the traces end. :meth:`percentiles` has those of each interval, with their age."""
+        return self._native.waiting
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle all histograms. In a notebook, what is unpickled shows itself as a picture."""
+        return _again, (self._native.to_bytes(),)
+
+    def __copy__(self) -> Series:
+        """Return the series itself: it does not change."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Series:
+        """Return the series itself: it does not change."""
+        return self
+
     def __len__(self) -> int:
         """Return the number of intervals, from the first to the last."""
         return self._native.intervals
@@ -228,7 +248,7 @@ class Series:
         self,
         *,
         title: str | None = None,
-        width: int = 1180,
+        width: int = 1000,
         height: int = 400,
         lines: float | Iterable[float] = (50, 99),
         palette: str = "viridis",
@@ -244,7 +264,7 @@ class Series:
         return Picture(self._native.svg(title, width, height, percents(lines), palette, linear, dark))
 
     def plot(self, ax: Any = None, **look: Any) -> Any:
-        """Draw the counts with matplotlib and return the axes."""
+        """Draw the counts with matplotlib, and the age of the oldest request that waits, and return the axes."""
         from matplotlib import pyplot
         from matplotlib.colors import LogNorm
 
@@ -253,23 +273,46 @@ class Series:
         times = np.append(times, times[-1:] + np.timedelta64(self.width_ns, "ns"))
         if times.dtype.kind == "m":
             times = times.astype(np.int64) / 1e9
-        look.setdefault("norm", LogNorm(vmin=1, vmax=max(2, counts.max(initial=2))))
-        mesh = ax.pcolormesh(times, np.maximum(edges, 1), np.ma.masked_equal(counts, 0).T, **look)
+        if counts.size:
+            look.setdefault("norm", LogNorm(vmin=1, vmax=max(2, counts.max())))
+            mesh = ax.pcolormesh(times, np.maximum(edges, 1), np.ma.masked_equal(counts, 0).T, **look)
+            ax.figure.colorbar(mesh, ax=ax, label="events")
+        if self.waiting:
+            oldest = self._oldest()
+            ax.plot(times[[row + 1 for row in oldest]], list(oldest.values()), "r.-", label="oldest waiting")
+            ax.legend()
         ax.set_yscale("log")
         ax.set_xlabel("time (UTC)" if self._native.to_unix_ns is not None else "time since the start (s)")
         ax.set_ylabel(f"{self.quantity} ({self.unit})")
-        ax.set_title(f"{self.quantity}, {self._native.events:.0f} events")
-        ax.figure.colorbar(mesh, ax=ax, label="events")
+        waiting = f", {self.waiting} waiting" if self.waiting else ""
+        ax.set_title(f"{self.quantity}, {self._native.events:.0f} events{waiting}")
         return ax
+
+    def _oldest(self) -> dict[int, int]:
+        """Return the age of the oldest request that waits at the end of an interval, by row of the matrix."""
+        rows = self.percentiles(50)
+        ages: dict[int, int] = {}
+        start = int(self.start_ns[0])
+        for time, age in zip(rows["time_ns"].to_pylist(), rows["oldest_ns"].to_pylist(), strict=True):
+            if age:
+                row = (time - start) // self.width_ns
+                ages[row] = max(age, ages.get(row, 0))
+        return ages
 
     def __repr__(self) -> str:
         """Say what it is, in short."""
         by = f" by {', '.join(self.by)}" if self.by else ""
-        return f"<latscope.Series: {self._native.events:.0f} events, {self.quantity}{by}, {len(self)} intervals>"
+        waiting = f", {self.waiting} waiting" if self.waiting else ""
+        return (
+            f"<latscope.Series: {self._native.events:.0f} events{waiting}, {self.quantity}{by}, {len(self)} intervals>"
+        )
 
     def _repr_html_(self) -> str:
         """Show the interactive page, or the picture where scripts are not allowed."""
-        picture = self.heatmap()
+        try:
+            picture = self.heatmap()
+        except Error as error:
+            return f"<pre>{html.escape(f'{self!r}: {error}')}</pre>"
         # Without events there is nothing to choose from.
         return picture.image() if self._page is None or not self._native.events else self._page().framed(picture)
 
@@ -295,3 +338,8 @@ class Series:
             self._matrices[key] = cells.reshape(count, columns)
             self._places[number] = (start, count, first, columns)
         return self._matrices[key]
+
+
+def _again(kept: bytes) -> Series:
+    """Return the series that was pickled."""
+    return Series(_native.Series.from_bytes(kept))

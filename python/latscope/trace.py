@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from latscope import _native
 from latscope._native import Error, UsageError
-from latscope.arguments import check, fold, names, percentile_table, percents, period
-from latscope.series import Page, Picture, Series, table
+from latscope.arguments import check, check_names, fold, is_number, names, percentile_table, percents, period
+from latscope.series import Look, Page, Picture, Series, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from latscope.arguments import Duration
-    from latscope.series import Look
 
 Paths: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
 
-WIDTH = 1180
+WIDTH = 1000
 """Width of a heat map."""
 INTERVALS = WIDTH // 2
 """So many intervals has a series at most whose interval is not given."""
@@ -101,31 +100,55 @@ class Trace:
         filter: str | None = None,
         columns: str | Iterable[str] | None = None,
         format: str | None = None,
+        source: str | None = None,
+        latency: str = "device",
+        unitstime: str | None = None,
+        unitslat: str | None = None,
+        log_columns: str | Iterable[str] | None = None,
+        lenient: bool = False,
+        correct_omission: Duration | None = None,
         offsets: str | PathLike[str] | None = None,
         align_starts: bool = False,
-        lenient: bool = False,
-        from_queue: bool = False,
-        all_syscalls: bool = False,
-        all_of_spark: bool = False,
-        correct_omission: Duration | None = None,
+        tag_file: str | PathLike[str] | None = None,
+        tag: str | None = None,
     ) -> None:
         """Take what to read; see :func:`read`."""
-        check(filter=filter, format=format, align_starts=align_starts, lenient=lenient)
-        check(from_queue=from_queue, all_syscalls=all_syscalls, all_of_spark=all_of_spark)
+        check(filter=filter, format=format, align_starts=align_starts, lenient=lenient, tag=tag)
+        check(source=source, latency=latency, unitstime=unitstime, unitslat=unitslat)
         self._paths = found(paths)
         self._columns = None if columns is None else names(columns)
-        self._native = _native.Trace(
-            self._paths,
-            filter,
-            format,
-            None if offsets is None else found(offsets)[0],
-            align_starts,
-            lenient,
-            from_queue,
-            all_syscalls,
-            all_of_spark,
-            period(correct_omission, "correct_omission"),
-        )
+        self._options: _native.Options = {
+            "filter": filter,
+            "format": format,
+            "source": source,
+            "latency": latency,
+            "unitstime": unitstime,
+            "unitslat": unitslat,
+            "log_columns": None if log_columns is None else names(log_columns),
+            "lenient": lenient,
+            "correct_omission_ns": period(correct_omission, "correct_omission"),
+            "offsets": None if offsets is None else found(offsets)[0],
+            "align_starts": align_starts,
+            "tag_file": None if tag_file is None else found(tag_file)[0],
+            "tag": tag,
+        }
+        self._is_temporary = False
+        self._native = _native.Trace(self._paths, self._options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what is read, not what was read; the files must be where it is used."""
+        if self._is_temporary:
+            message = 'This trace is in a temporary file; capture with path="FILE" to use it in other processes.'
+            raise UsageError(message)
+        return _again, (self._paths, self._columns, self._options)
+
+    def __copy__(self) -> Trace:
+        """Return the trace itself: it does not change."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Trace:
+        """Return the trace itself: it does not change."""
+        return self
 
     @property
     def paths(self) -> list[str]:
@@ -152,6 +175,14 @@ class Trace:
         if asked is not None:
             return events
         return events.select([name for name in events.column_names if events[name].null_count < max(1, len(events))])
+
+    def waiting(self, columns: str | Iterable[str] | None = None) -> pa.Table:
+        """Return the requests that had not completed when the trace ended, one row each.
+
+        ``age_ns`` is how long each had waited by then: its latency is at least that. Views count them as lower bounds, unless
+        ``completed_only`` is set; :meth:`events` has what completed.
+        """
+        return table(self._native.waiting(self._asked(columns)))
 
     def batches(self, columns: str | Iterable[str] | None = None) -> pa.RecordBatchReader:
         """Return the events batch by batch, for traces larger than memory."""
@@ -184,7 +215,7 @@ class Trace:
         completed_only: bool = False,
     ) -> Series:
         """Return a histogram for each interval and group; an event counts in the interval in which it completed."""
-        how = fold(interval, by, quantity, weight, precision, completed_only=completed_only)
+        how = fold(interval, by, self._quantity(quantity), weight, precision, completed_only=completed_only)
         return Series(self._native.series(how, INTERVALS), self.report)
 
     def percentiles(
@@ -207,6 +238,7 @@ class Trace:
         if count_by not in {"overlap", "completion"}:
             message = f"There is no count_by={count_by}; use overlap or completion."
             raise UsageError(message)
+        quantity = self._quantity(quantity)
         how = fold(interval, by, quantity, precision=precision, completed_only=completed_only)
         asked = percents(percentiles)
         lines = self._native.percentiles(asked, how, all, count_by == "overlap")
@@ -229,6 +261,7 @@ class Trace:
         if not isinstance(other, Trace):
             message = f"{other!r} is no trace; give lat.read(...)."
             raise UsageError(message)
+        check_names(options, Rounds.__annotations__)
         first, second = (" ".join(trace.paths) for trace in (self, other))
         sides = {first: self, second: other} if first != second else {f"{first} (1)": self, f"{second} (2)": other}
         return compare(sides, **options)
@@ -246,6 +279,52 @@ class Trace:
         check(selection=selection, against=against, seed=seed, quantity=quantity)
         columns = None if columns is None else names(columns)
         return Answer(*self._native.explain(selection, against, columns, seed, quantity))
+
+    def stacks(
+        self,
+        by: str | Iterable[str] | None = None,
+        *,
+        width: str | None = None,
+        top: int = 20,
+        full: bool = False,
+    ) -> Answer:
+        """Return the call stacks with the largest share of the time waited, as ``latscope stacks`` does.
+
+        ``width`` is what shares are of: time, events or samples.
+        """
+        check(top=top, full=full)
+        return Answer(*self._native.stacks(_stacks(by, width, top=top, full=full)))
+
+    def flamegraph(
+        self,
+        by: str | Iterable[str] | None = None,
+        *,
+        width: str | None = None,
+        against: str | None = None,
+        title: str | None = None,
+        pixels: int = 1200,
+        icicle: bool = False,
+        color: str = "kind",
+        min_share: float = 0.1,
+        dark: bool | None = None,
+    ) -> Picture:
+        """Return the flame graph as SVG, as ``latscope flamegraph`` does; ``against`` is a filter to compare with.
+
+        ``color`` is kind or latency. Frames below ``min_share`` percent of all are gathered.
+        """
+        check(against=against, title=title, pixels=pixels, icicle=icicle, color=color, dark=dark)
+        if not is_number(min_share):
+            message = f"min_share={min_share!r}: give a number of percent from 0 to 50."
+            raise UsageError(message)
+        look: _native.Flamegraph = {
+            "title": title,
+            "pixels": pixels,
+            "icicle": icicle,
+            "color": color,
+            "min_share": float(min_share),
+            "dark": dark,
+        }
+        return Picture(self._native.flamegraph(_stacks(by, width, against), look))
 
     def spark(self, by: str = "stage", top: int = 20) -> Application:
         """Return the report of an application of Spark, as ``latscope spark`` does; ``by`` is stage, job or sql."""
@@ -267,7 +346,8 @@ class Trace:
         **look: Unpack[Look],
     ) -> Picture:
         """Return the heat map as SVG; see :meth:`series` and :meth:`Series.heatmap`."""
-        how = fold(interval, by, quantity, weight, precision, completed_only=completed_only)
+        how = fold(interval, by, self._quantity(quantity), weight, precision, completed_only=completed_only)
+        check_names(look, Look.__annotations__)
         width = look.get("width", WIDTH)
         check(width=width)
         return Series(self._native.series(how, width // 2)).heatmap(**look)
@@ -284,6 +364,32 @@ class Trace:
     def _asked(self, columns: str | Iterable[str] | None) -> list[str] | None:
         return self._columns if columns is None else names(columns)
 
+    def _quantity(self, quantity: str) -> str:
+        check(quantity=quantity)
+        return self._native.quantity(quantity)
+
+
+def _again(paths: list[str], columns: list[str] | None, options: _native.Options) -> Trace:
+    """Return the trace that was pickled."""
+    trace = Trace.__new__(Trace)
+    trace._paths, trace._columns, trace._options, trace._is_temporary = paths, columns, options, False
+    trace._native = _native.Trace(paths, options)
+    return trace
+
+
+def _stacks(
+    by: str | Iterable[str] | None,
+    width: str | None,
+    against: str | None = None,
+    *,
+    top: int = 20,
+    full: bool = False,
+) -> _native.Stacks:
+    if width not in {None, "time", "events", "samples"}:
+        message = f"There is no width {width}; use time, events or samples."
+        raise UsageError(message)
+    return {"by": names(by), "width": width, "against": against, "top": top, "full": full}
+
 
 class Options(TypedDict, total=False):
     """The options of :func:`read`."""
@@ -291,25 +397,33 @@ class Options(TypedDict, total=False):
     filter: str | None
     columns: str | Iterable[str] | None
     format: str | None
+    source: str | None
+    latency: str
+    unitstime: str | None
+    unitslat: str | None
+    log_columns: str | Iterable[str] | None
+    lenient: bool
+    correct_omission: Duration | None
     offsets: str | PathLike[str] | None
     align_starts: bool
-    lenient: bool
-    from_queue: bool
-    all_syscalls: bool
-    all_of_spark: bool
-    correct_omission: Duration | None
+    tag_file: str | PathLike[str] | None
+    tag: str | None
 
 
 def read(paths: Paths, **options: Unpack[Options]) -> Trace:
     """Take files, folders or hubs to read, in any format that latscope knows.
 
-    Options are those of :class:`Trace`: ``filter`` (the language of the program), ``columns`` (of tables), ``format``,
-    ``offsets``, ``align_starts``, ``lenient``, ``from_queue``, ``all_syscalls``, ``all_of_spark`` and ``correct_omission``.
+    Options are those of the program, under the same names:
+
+    * ``filter``: which events, in the language of the program; ``source``: of ``block``, ``io``, ``syscall``, ``stacks`` or ``spark``.
+    * ``columns``: of the tables of :meth:`Trace.events`, unless these name others.
+    * ``format`` where it is not detected, ``unitstime``, ``unitslat`` and ``log_columns`` where a file does not name its units or
+      columns, ``lenient`` to skip and count malformed rows.
+    * ``latency="request"`` to count from when a block request was created; ``correct_omission``: the period of a load generator.
+    * ``offsets``: a file of clock offsets of hosts; ``align_starts`` to lay traces over each other.
+    * ``tag_file`` and ``tag``: what the application did meanwhile.
     """
-    unknown = sorted(set(options) - set(Options.__annotations__))
-    if unknown:
-        message = f"There is no option {unknown[0]}; there are {', '.join(Options.__annotations__)}."
-        raise UsageError(message)
+    check_names(options, Options.__annotations__)
     return Trace(paths, **options)
 
 

@@ -1,13 +1,14 @@
 //! What Python gives as words and numbers, as values of the pipeline.
 
 use crate::raised::usage;
-use latscope_capture_file::Format;
+use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_event::{Field, parse_duration};
 use latscope_filter::Filter;
 use latscope_histogram::Grid;
-use latscope_pipeline::Folding;
+use latscope_pipeline::{Folding, Reading, SourceChoice, TagSources, Tagging};
 use latscope_series::{Quantity, Weight};
 use pyo3::prelude::*;
+use std::path::PathBuf;
 
 /// A length of time with its unit, nanoseconds.
 #[pyfunction]
@@ -45,6 +46,91 @@ pub fn fields<'a>(names: impl IntoIterator<Item = &'a String>) -> PyResult<Vec<F
         })
     };
     names.into_iter().map(field).collect()
+}
+
+/// A source.
+pub fn source(words: &str) -> PyResult<SourceChoice> {
+    SourceChoice::parse(words).map_err(|why| usage(format!("{why}.")))
+}
+
+/// How files are read: the options of the program, under their names.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Options {
+    filter: Option<String>,
+    format: Option<String>,
+    source: Option<String>,
+    latency: String,
+    unitstime: Option<String>,
+    unitslat: Option<String>,
+    log_columns: Option<Vec<String>>,
+    lenient: bool,
+    correct_omission_ns: Option<u64>,
+    offsets: Option<PathBuf>,
+    align_starts: bool,
+    tag_file: Option<PathBuf>,
+    tag: Option<String>,
+}
+
+impl Options {
+    /// The same, checked, without files.
+    pub fn reading(self) -> PyResult<Reading> {
+        let unit = |name: &str, word: &String| {
+            let unit = TwoColumns::unit(word);
+            unit.ok_or_else(|| usage(format!("{name}={word:?}: it is no unit of time; use s, ms, us or ns.")))
+        };
+        let unit_bytes = self.unitslat.as_deref().and_then(TwoColumns::bytes);
+        let time_unit_ns = self.unitstime.as_ref().map(|word| unit("unitstime", word)).transpose()?;
+        let latency_unit_ns = self.unitslat.as_ref().filter(|_| unit_bytes.is_none());
+        let two_columns = TwoColumns {
+            time_unit_ns: time_unit_ns.unwrap_or(TwoColumns::default().time_unit_ns),
+            latency_unit_ns: latency_unit_ns.map(|word| unit("unitslat", word)).transpose()?,
+            unit_bytes,
+        };
+        let fio_columns = self.log_columns.map(|names| fio_columns(&names)).transpose()?;
+        let from_queue = match &self.latency[..] {
+            "device" => false,
+            "request" => true,
+            other => return Err(usage(format!("There is no latency {other}; use device or request."))),
+        };
+        let source = self.source.as_deref().map(source).transpose()?;
+        let own = filter(self.filter.as_deref())?;
+        let kept = source.map(|source| match &self.filter {
+            Some(own_text) if own.is_some() => format!("({}) and ({own_text})", source.filter()),
+            _ => source.filter().to_string(),
+        });
+        let typed_filter = kept.is_some().then(|| own.as_ref().map_or(String::new(), ToString::to_string));
+        let sources = TagSources { file: self.tag_file, ..TagSources::default() };
+        let is_tagged = sources != TagSources::default() || self.tag.is_some();
+        Ok(Reading {
+            filter: if kept.is_some() { filter(kept.as_deref())? } else { own },
+            typed_filter,
+            // Whoever says what the columns of a log are says that it is one.
+            format: format(self.format.as_deref())?.or(fio_columns.map(|_| Format::FioLog)),
+            all_syscalls: source == Some(SourceChoice::Syscall),
+            only_io: source == Some(SourceChoice::Io),
+            all_of_spark: source == Some(SourceChoice::Spark),
+            two_columns,
+            fio_columns,
+            lenient: self.lenient,
+            from_queue,
+            offsets: self.offsets,
+            align_starts: self.align_starts,
+            omitted_every_ns: self.correct_omission_ns,
+            tagging: is_tagged.then(|| Tagging::new(sources, self.tag)),
+            ..Reading::default()
+        })
+    }
+}
+
+fn fio_columns(names: &[String]) -> PyResult<FioColumns> {
+    FioColumns::parse(&names.join(",")).ok_or_else(|| {
+        usage(format!(
+            "log_columns={names:?}: no version of fio writes such rows; use {} in this order, omitting only max, offset, priority or \
+             issue.",
+            FioColumns::NAMES.join(", ")
+        ))
+    })
 }
 
 /// How events become histograms.

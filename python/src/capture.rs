@@ -1,10 +1,10 @@
 //! Live capture into a trace, while the interpreter does something else.
 
-use crate::arguments::filter;
+use crate::arguments::{filter, source};
 use crate::raised::{Error as Raised, Notes, raise, usage};
-use latscope_capture_bpf::{Source, fills, usual};
+use latscope_capture_bpf::{RequestStacks, Source, StackOptions, fills, usual};
 use latscope_capture_file::LatWriter;
-use latscope_event::{Batch, Context, Mask};
+use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_pipeline::{Control, Error, Live, Pipeline, Reading, TURN, keep_passing};
 use pyo3::prelude::*;
 use std::fs::File;
@@ -28,7 +28,7 @@ pub struct Capture {
 impl Capture {
     /// Starts a capture that writes to this file; it has started when this returns.
     #[new]
-    #[pyo3(signature = (source, path, filter=None, calls=None, for_ns=None))]
+    #[pyo3(signature = (source, path, filter=None, calls=None, for_ns=None, stacks=None))]
     fn new(
         py: Python<'_>,
         source: &str,
@@ -36,17 +36,19 @@ impl Capture {
         filter: Option<&str>,
         calls: Option<Vec<String>>,
         for_ns: Option<u64>,
+        stacks: Option<&str>,
     ) -> PyResult<Capture> {
-        let source = match source {
-            "block" => Source::Block,
-            "io" => Source::Io,
-            "syscall" => Source::Syscall,
-            other => return Err(usage(format!("There is no source {other}; use block, io or syscall."))),
-        };
-        if calls.is_some() && source == Source::Block {
+        let choice = self::source(source)?;
+        let source = choice.captured().ok_or_else(|| usage("spark is for event logs; read one with lat.read."))?;
+        if calls.is_some() && !matches!(source.alone(), Source::Io | Source::Syscall) {
             return Err(usage("calls needs the source io or syscall."));
         }
-        let live = Live { for_ns, calls, ..Live::new(source) };
+        if stacks.is_some() && source.alone() != Source::Block {
+            return Err(usage("stacks is about requests to block devices and needs the source block."));
+        }
+        let requests = stacks.map(|words| RequestStacks::parse(words).map_err(|why| usage(format!("stacks: {why}."))));
+        let stacks = StackOptions { requests: requests.transpose()?, ..choice.stack_options() };
+        let live = Live { for_ns, calls, stacks, ..Live::new(source) };
         let reading = Reading { filter: self::filter(filter)?, live: Some(live), ..Reading::default() };
         let (cancelled, notes) = (Arc::new(AtomicBool::new(false)), Notes::default());
         let control = Control::new(Arc::clone(&cancelled), Arc::new(notes.clone()));
@@ -112,7 +114,8 @@ fn capture(
     path: PathBuf,
     started: &Sender<()>,
 ) -> Result<(), Stop> {
-    let fields = usual(source).union(fills(source).intersection(reading.filter_fields()));
+    let disks = FieldSet::default().with(&[Field::DiskModel, Field::Rotational]);
+    let fields = usual(source).union(fills(source).intersection(reading.filter_fields().union(disks)));
     let pipeline = Pipeline::open(reading, control)?;
     let mut events = pipeline.capture(fields)?;
     events.bind()?;

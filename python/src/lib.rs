@@ -3,12 +3,12 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod arguments;
 mod capture;
 mod compare;
 mod raised;
 mod series;
-mod spark;
 mod stream;
 mod trace;
 

@@ -1,8 +1,10 @@
 //! Work without the lock of the interpreter, ended by Ctrl-C, whose failures are raised as exceptions.
 
 use crate::notes::WORDING;
+use latscope_capture_file::Remedy;
 use latscope_event::Context;
-use latscope_pipeline::{Control, Notice, Observer};
+use latscope_pipeline::{Control, Error as Failure, Notice, Observer};
+use latscope_series::MergeError;
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -15,16 +17,54 @@ create_exception!(latscope, Error, PyException, "The input cannot be read, or ha
 create_exception!(latscope, UsageError, Error, "What was asked for cannot be.");
 
 /// How often Python is asked whether somebody pressed Ctrl-C.
-const TURN: Duration = Duration::from_millis(50);
+pub const TURN: Duration = Duration::from_millis(50);
 
 /// Raises what the caller did wrong.
 pub fn usage(sentence: impl ToString) -> PyErr {
     UsageError::new_err(sentence.to_string())
 }
 
-/// Raises an error of the pipeline with its sentence.
-pub fn raise(error: &latscope_pipeline::Error) -> PyErr {
-    if error.is_usage() { usage(error) } else { Error::new_err(error.to_string()) }
+/// Raises an error of the pipeline with its sentence, and what this package offers as a way out.
+pub fn raise(error: &Failure) -> PyErr {
+    let message = message(error);
+    if error.is_usage() { usage(message) } else { Error::new_err(message) }
+}
+
+/// The sentence of an error, and what this package offers as a way out.
+pub fn message(error: &Failure) -> String {
+    format!("{error}{}", remedy(error))
+}
+
+/// What this package offers against an error.
+fn remedy(error: &Failure) -> &'static str {
+    match error {
+        Failure::Past => " Read a recording, or remove the condition on evt.time.",
+        Failure::TooLarge(_) => {
+            " Use a longer interval, fewer groups or a filter, or check the units (unitstime, unitslat)."
+        }
+        Failure::NotDerivable { .. } => {
+            " Leave it out, or convert a part of the trace first (latscope convert -w part.lat FILTER)."
+        }
+        Failure::Averages(_) => {
+            " Run fio without log_avg_msec, or ioping with -p 1. To see the averages, use heatmap() or events()."
+        }
+        Failure::WholeJobs(_) => {
+            " Let fio write logs (write_lat_log, or write_hist_log with log_hist_msec), or use percentiles() or summary()."
+        }
+        Failure::Width(_) => " Choose another interval.",
+        Failure::Merge(MergeError::CountBy) => " Stored histograms count by completion; use count_by=\"completion\".",
+        Failure::NoStacks(_) => " Record them with stacks (perf record -g), or read a file of stacks.",
+        Failure::NoStackTimes => " Use width=\"events\".",
+        Failure::Read(error) => match error.remedy {
+            Remedy::Lenient => " lenient=True skips and counts such rows.",
+            Remedy::Format => " Give it with format (latscope formats lists them).",
+            Remedy::Units => " Give their units with unitstime (ms, us or ns) and unitslat.",
+            Remedy::LatencyUnit => " Give unitslat (ns, us or ms; fio 3 has ns, older versions us).",
+            Remedy::Histograms => " Use series(), percentiles(), summary() or heatmap().",
+            Remedy::InMessage | Remedy::Unpack => "",
+        },
+        _ => "",
+    }
 }
 
 /// What the pipeline and the traces say beside their numbers.

@@ -1,5 +1,6 @@
 //! Histograms over time.
 
+use crate::answers::theme;
 use crate::notes::WORDING;
 use crate::raised::{Error as Raised, Notes, usage};
 use crate::stream::Stream;
@@ -7,12 +8,12 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray, UInt64Array};
 use latscope_event::Context;
 use latscope_histogram::Rule;
-use latscope_series::{CountBy, HistogramSeries, Weight};
+use latscope_series::{HistogramSeries, Weight};
 use latscope_view::{Palette, Scale};
-use latscope_view_report::{HeatmapOptions, Theme, heatmap};
+use latscope_view_report::{HeatmapOptions, heatmap};
 use latscope_view_term::{PercentileOptions, Percentiles};
 use pyo3::prelude::*;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -26,10 +27,17 @@ pub struct Series {
     pub contexts: Vec<Context>,
     /// The filter that made it.
     pub filter: Option<String>,
+    /// Why it cannot be drawn over time, if it cannot.
+    pub undrawable: Option<String>,
 }
 
 /// A matrix of counts, and what its rows and columns are.
 type Matrix = (Stream, i64, usize, usize, usize);
+
+/// What bytes of a series have: version, series, contexts, how long each was observed, the filter, and why it is not drawn.
+type Kept =
+    (String, HistogramSeries, Vec<Context>, Vec<(BTreeMap<String, u64>, Repeated)>, Option<String>, Option<String>);
+type Repeated = BTreeMap<String, BTreeMap<i64, u64>>;
 
 #[pymethods]
 impl Series {
@@ -93,6 +101,12 @@ impl Series {
         self.series.total(None).totals().count as f64 / self.series.per_event() as f64
     }
 
+    /// Number of requests that wait at the end.
+    #[getter]
+    fn waiting(&self) -> u64 {
+        self.series.still_waiting(None).count()
+    }
+
     /// What is noted of the traces.
     #[getter]
     fn notes(&self) -> Vec<String> {
@@ -130,7 +144,12 @@ impl Series {
         let wide = py.detach(|| self.series.rebinned(width_ns));
         let series =
             wide.ok_or_else(|| usage(format!("The intervals are {own} long; use a whole multiple of that.")))?;
-        Ok(Series { series, contexts: self.contexts.clone(), filter: self.filter.clone() })
+        Ok(Series {
+            series,
+            contexts: self.contexts.clone(),
+            filter: self.filter.clone(),
+            undrawable: self.undrawable.clone(),
+        })
     }
 
     /// Both together.
@@ -152,8 +171,37 @@ impl Series {
             // What is added to itself is still of the same traces.
             contexts.extend(other.contexts.iter().filter(|context| !self.contexts.contains(context)).cloned());
             let filter = self.filter.clone().filter(|_| self.filter == other.filter);
-            Ok(Series { series, contexts, filter })
+            Ok(Series { series, contexts, filter, undrawable: self.undrawable.clone() })
         })
+    }
+
+    /// All of it as bytes, for [`Series::from_bytes`] of the same version.
+    fn to_bytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        // These are not written with a context.
+        let observed =
+            self.contexts.iter().map(|context| (&context.observed_ns, &context.repeated_ns)).collect::<Vec<_>>();
+        let all = (env!("CARGO_PKG_VERSION"), &self.series, &self.contexts, observed, &self.filter, &self.undrawable);
+        py.detach(|| serde_json::to_vec(&all).map_err(|error| Raised::new_err(error.to_string())))
+    }
+
+    /// What [`Series::to_bytes`] has made.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Series> {
+        let (version, series, mut contexts, observed, filter, undrawable): Kept = py.detach(|| {
+            serde_json::from_slice(bytes).map_err(|error| {
+                usage(format!("These bytes are no series of latscope {}: {error}.", env!("CARGO_PKG_VERSION")))
+            })
+        })?;
+        if version != env!("CARGO_PKG_VERSION") {
+            let own = env!("CARGO_PKG_VERSION");
+            return Err(usage(format!(
+                "This series was pickled by latscope {version}; this is {own}, so make it again."
+            )));
+        }
+        for (context, (observed_ns, repeated_ns)) in contexts.iter_mut().zip(observed) {
+            (context.observed_ns, context.repeated_ns) = (observed_ns, repeated_ns);
+        }
+        Ok(Series { series, contexts, filter, undrawable })
     }
 
     /// Percentiles by interval and group, as JSON lines.
@@ -161,7 +209,7 @@ impl Series {
         py.detach(|| {
             let mut series = self.series.clone();
             observe(&mut series, &self.contexts);
-            percentile_lines(&series, &self.contexts, &percentiles, all)
+            percentile_lines(&series, &self.contexts, &percentiles, all, false)
         })
     }
 
@@ -179,6 +227,9 @@ impl Series {
         linear: Option<bool>,
         dark: Option<bool>,
     ) -> PyResult<String> {
+        if let Some(why) = &self.undrawable {
+            return Err(Raised::new_err(why.clone()));
+        }
         let palette = Palette::from_word(palette).ok_or_else(|| usage(format!("There is no palette {palette}.")))?;
         let options = HeatmapOptions {
             title,
@@ -187,11 +238,7 @@ impl Series {
             percentiles: lines.iter().map(|percentile| percentile / 100.0).collect(),
             palette,
             scale_y: linear.map(|linear| if linear { Scale::Linear } else { Scale::Log }),
-            theme: match dark {
-                None => Theme::Adaptive,
-                Some(true) => Theme::Dark,
-                Some(false) => Theme::Light,
-            },
+            theme: theme(dark),
             wording: WORDING,
             filter: self.filter.clone(),
             grid: false,
@@ -298,18 +345,19 @@ pub fn observe(series: &mut HistogramSeries, contexts: &[Context]) {
     }
 }
 
-/// Percentiles by interval and group, as JSON lines: those of the program.
+/// Percentiles by interval and group, as JSON lines: those of the program. Counts by overlap were asked for, which events in flight when
+/// a trace ended may lack, or others.
 pub fn percentile_lines(
     series: &HistogramSeries,
     contexts: &[Context],
     percentiles: &[f64],
     all: bool,
+    is_overlap: bool,
 ) -> PyResult<String> {
     if let Some(wrong) = percentiles.iter().find(|percentile| !(0.0..=100.0).contains(*percentile)) {
         return Err(usage(format!("{wrong} is not a percentile; for example, use [50, 99, 99.9].")));
     }
     let context = Context::merged(contexts);
-    let is_overlap = series.count_by() == CountBy::Overlap;
     let slowest_ns = if is_overlap { series.total(None).totals().max } else { 0 };
     let first_ns = series.range().map(|(first, _)| series.start_ns(first));
     let options = PercentileOptions {

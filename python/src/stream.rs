@@ -1,6 +1,6 @@
 //! Arrow data handed over without copying: by the stream of the Arrow PyCapsule interface.
 
-use crate::raised::{Notes, raise};
+use crate::raised::{Notes, TURN, raise};
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::Int64Type;
@@ -12,14 +12,15 @@ use latscope_pipeline::{Error, Pipeline};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::ops::ControlFlow;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, ThreadId};
+use std::time::Instant;
 
 /// So many batches may wait to be taken.
 const AHEAD: usize = 2;
 
-type Failure = Arc<Mutex<Option<Error>>>;
+type Failure = Arc<Mutex<Option<PyErr>>>;
 
 /// Record batches that can be taken once.
 #[pyclass(frozen, module = "latscope._native")]
@@ -47,7 +48,7 @@ impl Stream {
     /// Raises why the stream ended early, if it did.
     fn finish(&self) -> PyResult<()> {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        failure.map_or(Ok(()), |error| Err(raise(&error)))
+        failure.map_or(Ok(()), Err)
     }
 }
 
@@ -56,6 +57,18 @@ impl Stream {
     pub fn of_batch(batch: RecordBatch) -> Stream {
         let schema = batch.schema();
         Stream::new(Box::new(RecordBatchIterator::new([Ok(batch)], schema)), Failure::default())
+    }
+
+    /// Of requests that wait: what is a latency of events is their age.
+    pub fn of_waiting(batch: Option<RecordBatch>, schema: &Schema) -> Stream {
+        let aged = |field: &Arc<Field>| match &field.name()[..] {
+            "latency_ns" => Arc::new(Field::clone(field).with_name("age_ns")),
+            _ => Arc::clone(field),
+        };
+        let schema = Arc::new(Schema::new(schema.fields().iter().map(aged).collect::<Vec<_>>()));
+        let renamed = |batch: RecordBatch| RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec());
+        let batches: Vec<Sent> = batch.into_iter().map(renamed).collect();
+        Stream::new(Box::new(RecordBatchIterator::new(batches, Arc::clone(&schema))), Failure::default())
     }
 
     /// Of all events of a pipeline, in these columns, with the completion if that is asked for; they are read while they are taken.
@@ -69,11 +82,13 @@ impl Stream {
             if let Err(Stop::Failed(error)) = send(&pipeline, fields, rows, &sender, &notes) {
                 // The C interface ends a text at a NUL, and a file may have one wherever it is quoted.
                 let message = error.to_string().replace('\0', "\u{fffd}");
-                *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(raise(&error));
                 let _ = sender.send(Err(ArrowError::ComputeError(message)));
             }
         });
-        Stream::new(Box::new(Rows { schema, has_end, receiver, reading: Some(reading) }), failure)
+        let interrupt =
+            Interrupt { thread: std::thread::current().id(), asked: Instant::now(), failure: Arc::clone(&failure) };
+        Stream::new(Box::new(Rows { schema, has_end, receiver, reading: Some(reading), interrupt }), failure)
     }
 
     fn new(reader: Box<dyn RecordBatchReader + Send>, failure: Failure) -> Stream {
@@ -120,13 +135,44 @@ struct Rows {
     has_end: bool,
     receiver: Receiver<Sent>,
     reading: Option<JoinHandle<()>>,
+    interrupt: Interrupt,
+}
+
+/// Asks Python whether somebody pressed Ctrl-C, as whoever takes the batches need not: on the thread that asked for them, since
+/// another one might be waited for by one that holds the lock of the interpreter.
+struct Interrupt {
+    thread: ThreadId,
+    asked: Instant,
+    failure: Failure,
+}
+
+impl Interrupt {
+    fn check(&mut self) -> Result<(), ArrowError> {
+        if self.asked.elapsed() < TURN || std::thread::current().id() != self.thread {
+            return Ok(());
+        }
+        self.asked = Instant::now();
+        Python::attach(|py| py.check_signals()).map_err(|error| {
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            ArrowError::ComputeError("interrupted".to_string())
+        })
+    }
 }
 
 impl Iterator for Rows {
     type Item = Sent;
 
     fn next(&mut self) -> Option<Sent> {
-        match self.receiver.recv() {
+        let received = loop {
+            if let Err(error) = self.interrupt.check() {
+                return Some(Err(error));
+            }
+            match self.receiver.recv_timeout(TURN) {
+                Err(RecvTimeoutError::Timeout) => {}
+                received => break received,
+            }
+        };
+        match received {
             Ok(Ok(batch)) if self.has_end => Some(self.ended(&batch)),
             Ok(sent) => Some(sent),
             // Without this, a thread that failed would look like the end of the events.

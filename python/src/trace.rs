@@ -1,27 +1,22 @@
 //! Events of files, and the views of them.
 
-use crate::arguments::{Fold, fields, filter, format};
+use crate::answers::{Flamegraph, ROOM, Stacks, application, explained, flames, is_read_once, level, page, text};
+use crate::arguments::{Fold, Options, fields, filter};
 use crate::notes::WORDING;
-use crate::raised::{Error as Raised, Notes, raise, run, usage};
+use crate::raised::{Error as Raised, Notes, message, raise, run, usage};
 use crate::series::{Series, observe, percentile_lines};
-use crate::spark;
 use crate::stream::Stream;
-use latscope_capture_file::is_pipe;
+use latscope_capture_file::ArrowBatches;
 use latscope_event::{Context, Field, FieldSet, FieldType};
-use latscope_pipeline::{Control, Error, Explained, Pipeline, Question, Reading};
-use latscope_series::CountBy;
-use latscope_series::explain::{Attribute, Condition};
-use latscope_view_report::{ReportOptions, fit_report, report, report_keys};
-use latscope_view_term::{ExplanationView, Line, SpotsView, Summary};
+use latscope_pipeline::{Control, Error, Pipeline, Question, Reading};
+use latscope_series::{CountBy, Quantity};
+use latscope_view_term::Summary;
 use pyo3::prelude::*;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 /// Lines of percentiles when the interval is not given, as the program has them.
 const LINES: u32 = 60;
-/// Bytes of the data of a page.
-const PAGE_BYTES: u64 = 4_000_000;
-/// Columns of texts.
-const COLUMNS: usize = 120;
 
 /// Files, and which of their events.
 #[pyclass(frozen, module = "latscope._native")]
@@ -33,37 +28,11 @@ pub struct Trace {
 #[pymethods]
 impl Trace {
     #[new]
-    #[pyo3(signature = (files, filter=None, format=None, offsets=None, align_starts=false, lenient=false, from_queue=false, all_syscalls=false, all_of_spark=false, omitted_every_ns=None))]
-    #[allow(clippy::too_many_arguments, reason = "options by name, each of its own")]
-    fn new(
-        files: Vec<PathBuf>,
-        filter: Option<&str>,
-        format: Option<&str>,
-        offsets: Option<PathBuf>,
-        align_starts: bool,
-        lenient: bool,
-        from_queue: bool,
-        all_syscalls: bool,
-        all_of_spark: bool,
-        omitted_every_ns: Option<u64>,
-    ) -> PyResult<Trace> {
+    fn new(files: Vec<PathBuf>, options: Options) -> PyResult<Trace> {
         if files.is_empty() {
             return Err(usage("There is no file to read; give at least one."));
         }
-        let reading = Reading {
-            files,
-            filter: self::filter(filter)?,
-            format: self::format(format)?,
-            offsets,
-            align_starts,
-            lenient,
-            from_queue,
-            all_syscalls,
-            all_of_spark,
-            omitted_every_ns,
-            ..Reading::default()
-        };
-        Ok(Trace { reading, notes: Notes::default() })
+        Ok(Trace { reading: Reading { files, ..options.reading()? }, notes: Notes::default() })
     }
 
     /// What was said of the traces so far: losses, repairs, assumptions.
@@ -109,14 +78,55 @@ impl Trace {
         Ok(Stream::of_events(pipeline, fields, has_end, self.notes.clone()))
     }
 
+    /// The requests that wait at the end of the traces, in these columns: when they started, and their age then.
+    #[pyo3(signature = (columns=None))]
+    fn waiting(&self, py: Python<'_>, columns: Option<Vec<String>>) -> PyResult<Stream> {
+        let asked = columns.map(|names| fields(&names)).transpose()?.map(FieldSet::from_iter);
+        let (rows, contexts) = self.ask(py, false, move |pipeline| {
+            let needed = pipeline.reading().filter_fields().union(FieldSet::ALWAYS);
+            let contexts = pipeline.each_batch(needed, |_, _, _, _| ControlFlow::<Error>::Continue(()))?;
+            let mut present = FieldSet::ALWAYS;
+            pipeline.each_passing_waiter(&contexts, asked.unwrap_or(FieldSet::EVERY), |batch, _| {
+                present = present.union(batch.fields());
+            })?;
+            let fields = asked.unwrap_or(present).union(FieldSet::ALWAYS);
+            let mut rows = ArrowBatches::new(fields);
+            let mut added = Ok(None);
+            pipeline.each_passing_waiter(&contexts, fields, |batch, mask| {
+                if added.is_ok() {
+                    added = rows.add(batch, mask);
+                }
+            })?;
+            Ok((added.and_then(|_| rows.rest()).map(|batch| (batch, rows.schema())), contexts))
+        })?;
+        self.notes.note(&contexts);
+        let (batch, schema) = rows.map_err(|error| Raised::new_err(error.to_string()))?;
+        Ok(Stream::of_waiting(batch, &schema))
+    }
+
+    /// What a quantity is of these files: where their latencies are said to be sizes or offsets, the latency is one of these.
+    fn quantity(&self, word: &str) -> PyResult<&'static str> {
+        let quantity = crate::arguments::quantity(word)?;
+        let quantity = match (quantity, self.reading.two_columns.unit_bytes) {
+            (Quantity::Latency, Some(1)) => Quantity::Size,
+            (Quantity::Latency, Some(_)) => Quantity::Offset,
+            (quantity, _) => quantity,
+        };
+        Ok(quantity.word())
+    }
+
     /// Histograms over time; in at most so many intervals where none is given.
     fn series(&self, py: Python<'_>, fold: Fold, limit: u32) -> PyResult<Series> {
         let folding = fold.folding()?;
         let filter = Some(self.reading.filter_text()).filter(|text| !text.is_empty());
-        let series = self.ask(py, true, move |pipeline| pipeline.series_to_plot(&folding, limit));
-        let (series, contexts) = series?;
+        let series = self.ask(py, true, move |pipeline| {
+            let (series, contexts) = pipeline.series_to_plot(&folding, limit)?;
+            let undrawable = pipeline.refuse_whole_jobs(&series).err().map(|error| message(&error));
+            Ok((series, contexts, undrawable))
+        });
+        let (series, contexts, undrawable) = series?;
         self.notes.note(&contexts);
-        Ok(Series { series, contexts, filter })
+        Ok(Series { series, contexts, filter, undrawable })
     }
 
     /// Percentiles by interval and group, as JSON lines.
@@ -129,13 +139,14 @@ impl Trace {
         overlap: bool,
     ) -> PyResult<String> {
         let mut folding = fold.folding()?;
-        let is_latency = folding.quantity == latscope_series::Quantity::Latency;
-        folding.count_by = if overlap && is_latency { CountBy::Overlap } else { CountBy::CompletionInParts };
+        let is_latency = folding.quantity == Quantity::Latency;
+        let is_overlap = overlap && is_latency;
+        folding.count_by = if is_overlap { CountBy::Overlap } else { CountBy::CompletionInParts };
         folding.values_only = true;
         let (mut series, contexts) = self.ask(py, true, move |pipeline| pipeline.series(&folding, LINES))?;
         self.notes.note(&contexts);
         observe(&mut series, &contexts);
-        percentile_lines(&series, &contexts, &percentiles, all)
+        percentile_lines(&series, &contexts, &percentiles, all, is_overlap)
     }
 
     /// Count, rate, percentiles and more of each group: JSON and text.
@@ -154,7 +165,7 @@ impl Trace {
         self.notes.note(&contexts);
         let context = Context::merged(&contexts);
         let summary = Summary::new(&series, &context);
-        let lines = summary.lines(&context, WORDING, &self.reading.filter_text(), COLUMNS);
+        let lines = summary.lines(&context, WORDING, &self.reading.filter_text(), ROOM);
         Ok((summary.json(), text(&lines)))
     }
 
@@ -181,6 +192,24 @@ impl Trace {
         Ok((json, text))
     }
 
+    /// The call stacks with the largest shares: JSON and text.
+    fn stacks(&self, py: Python<'_>, stacks: Stacks) -> PyResult<(String, String)> {
+        let (by, width) = (stacks.by()?, stacks.width()?);
+        let (json, text, contexts) = self.ask(py, false, move |pipeline| stacks.table(&pipeline, &by, width))?;
+        self.notes.note(&contexts);
+        Ok((json, text))
+    }
+
+    /// The flame graph as SVG.
+    fn flamegraph(&self, py: Python<'_>, stacks: Stacks, look: Flamegraph) -> PyResult<String> {
+        let (by, width, against) = (stacks.by()?, stacks.width()?, stacks.against()?);
+        let options = look.options(self.reading.filter_text())?;
+        let (picture, contexts) =
+            self.ask(py, false, move |pipeline| flames(&pipeline, &by, width, against.as_ref(), &options))?;
+        self.notes.note(&contexts);
+        picture.map_err(Raised::new_err)
+    }
+
     /// The report of the Spark application that this is: JSON, text and picture. With a block, nanoseconds, executors count for that long.
     #[pyo3(signature = (by, most, block=None))]
     fn spark(
@@ -190,13 +219,13 @@ impl Trace {
         most: usize,
         block: Option<(i64, i64)>,
     ) -> PyResult<(String, String, String)> {
-        let level = spark::level(by)?;
+        let level = level(by)?;
         let reading = Reading { all_of_spark: true, block_ns: block, ..self.reading.clone() };
         let whole = Trace { reading, notes: self.notes.clone() };
         let (found, contexts) =
             whole.ask(py, false, |pipeline| pipeline.spark_applications(FieldSet::EMPTY, |_, _| {}))?;
         self.notes.note(&contexts);
-        spark::report(found, &contexts, level, most)
+        application(found, &contexts, level, most)
     }
 
     /// The interactive page.
@@ -235,76 +264,4 @@ fn columns_of(pipeline: &Pipeline) -> FieldSet {
 /// Whether it is a column that is no field: what the filter takes for it is a time of the clock.
 fn is_end(name: &str) -> bool {
     matches!(name.trim(), "end_ns" | "end" | "ts" | "evt.rawtime")
-}
-
-fn is_read_once(pipeline: &Pipeline) -> bool {
-    pipeline.reading().files.iter().any(|file| is_pipe(file))
-}
-
-fn text(lines: &[Line]) -> String {
-    lines.iter().map(|line| line.text().trim_end().to_string() + "\n").collect()
-}
-
-/// JSON, text, and what the traces say of themselves.
-fn explained(pipeline: &Pipeline, question: &Question) -> Result<(String, String, Vec<Context>), Error> {
-    let mut compared = pipeline.compare(question)?;
-    let within = pipeline.reading().filter_text();
-    let (seed, quantity) = (question.seed, question.quantity);
-    if question.selection.is_none() && pipeline.reading().files.len() != 2 {
-        let spots = compared.spots();
-        let waits = compared.long_waits();
-        let view = SpotsView { spots: &spots, waits, total: compared.table().total(), quantity, within, seed };
-        let lines = view.lines(&Context::merged(&compared.contexts), WORDING, COLUMNS);
-        return Ok((view.json(), text(&lines), compared.contexts.clone()));
-    }
-    let Explained { explanation, is_inverted } = compared.explained();
-    let name = |at: usize| {
-        let file = pipeline.reading().files.get(at).map_or(String::new(), |file| file.display().to_string());
-        Condition::Is(Attribute::Field(Field::Trace), file).filter().unwrap_or_default()
-    };
-    let selection = question.selection.as_ref().map_or_else(|| name(1), ToString::to_string);
-    let baseline = match (&question.against, &question.selection) {
-        (Some(against), _) => format!("({against}) and not ({selection})"),
-        (None, Some(_)) => format!("not ({selection})"),
-        (None, None) => name(0),
-    };
-    let baseline = match explanation.layer {
-        Some(layer) => format!("{baseline} and {}", layer.filter()),
-        None => baseline,
-    };
-    let (selection, baseline) = if is_inverted { (baseline, selection) } else { (selection, baseline) };
-    let waits = compared.selected_waits();
-    let view = ExplanationView { explanation: &explanation, selection, baseline, within, is_inverted, waits, seed };
-    let lines = view.lines(&Context::merged(&compared.contexts), WORDING, COLUMNS);
-    Ok((view.json(), text(&lines), compared.contexts.clone()))
-}
-
-/// The interactive page, if there are events.
-fn page(pipeline: &Pipeline, title: String) -> Result<(Option<String>, Vec<Context>), Error> {
-    let keys = |all: FieldSet| {
-        let fields = if is_read_once(pipeline) { FieldSet::EVERY } else { pipeline.present(all) };
-        report_keys(|field| fields.contains(field), pipeline.reading().files.len())
-    };
-    let (cube, spots, contexts) = match pipeline.cube(&keys(FieldSet::EVERY.union(FieldSet::DERIVED)), None) {
-        // The other attributes do without all events in memory.
-        Err(Error::NotDerivable { .. }) => pipeline.cube(&keys(FieldSet::EVERY), None),
-        done => done,
-    }?;
-    if cube.events() == 0 {
-        return Ok((None, contexts));
-    }
-    let traces: Vec<String> = pipeline.reading().files.iter().map(|file| file.display().to_string()).collect();
-    let options = ReportOptions {
-        title,
-        wording: WORDING,
-        filter: Some(pipeline.reading().filter_text()).filter(|text| !text.is_empty()),
-        source: format!("-r {}", traces.join(" -r ")),
-        traces,
-        spots,
-        waiting: None,
-        section: None,
-    };
-    let cube = fit_report(cube, &contexts, &options, PAGE_BYTES);
-    let page = report(&cube, &contexts, &options);
-    Ok((Some(page), contexts))
 }

@@ -5,14 +5,21 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import pickle
+import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import latscope as lat
 from latscope.live import remove
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CALLS = 200
 
@@ -92,10 +99,93 @@ def test_a_capture_stops_and_is_kept(tmp_path: Path) -> None:
 
 
 def test_wrong_captures_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(lat.UsageError, match="block, io or syscall"):
+    with pytest.raises(lat.UsageError, match="use block, io, syscall or"):
         lat.record("tea", path=tmp_path / "a.lat")
     with pytest.raises(lat.UsageError, match="calls needs"):
         lat.record("block", calls="read", path=tmp_path / "a.lat")
     if os.geteuid() == 0:
         trace = lat.record("block", "50ms", path=tmp_path / "b.lat")
         assert (tmp_path / "b.lat").exists() and trace.events().num_columns >= 2
+
+
+def run(*words: str) -> str:
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@contextlib.contextmanager
+def hanging(folder: Path) -> Iterator[Path]:
+    """Make a loop device whose file is on a file system that is frozen: writes are issued and not answered."""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("mkfs.ext4", "losetup", "fsfreeze", "dd"))):
+        pytest.skip("a device that hangs needs root, mkfs.ext4, losetup and fsfreeze")
+    file, mounted = folder / "disk", folder / "mounted"
+    file.write_bytes(bytes(16 << 20))
+    mounted.mkdir()
+    with contextlib.ExitStack() as undo:
+        try:
+            run("mkfs.ext4", "-q", str(file))
+            run("mount", "-o", "loop", str(file), str(mounted))
+            undo.callback(run, "umount", str(mounted))
+            (mounted / "inner").write_bytes(bytes(1 << 20))
+            device = run("losetup", "-f", "--show", str(mounted / "inner"))
+            undo.callback(run, "losetup", "-d", device)
+            run("fsfreeze", "-f", str(mounted))
+            undo.callback(run, "fsfreeze", "-u", str(mounted))
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"no device that hangs can be made here: {error.stderr}")
+        yield Path(device)
+
+
+def test_a_device_that_hangs_meanwhile(tmp_path: Path) -> None:
+    with hanging(tmp_path) as device:
+        recording = lat.capture("block", filter=f"device = {device.name}")
+        try:
+            recording.__enter__()
+        except lat.Error as error:
+            pytest.skip(f"live capture does not work here: {error}")
+        words = [
+            "dd",
+            "if=/dev/zero",
+            f"of={device}",
+            "bs=4k",
+            "count=1",
+            "oflag=direct",
+            "conv=notrunc",
+            "status=none",
+        ]
+        writing = subprocess.Popen(words)
+        time.sleep(1.2)
+        recording.__exit__(None, None, None)
+    assert writing.wait(60) == 0
+    trace = recording.trace
+    assert len(trace.events()) == 0
+    (row,) = trace.waiting(["device", "kind", "size", "comm"]).to_pylist()
+    assert (row["device"], row["kind"], row["size"], row["comm"]) == (device.name, "write", 4096, "dd")
+    assert 500_000_000 < row["age_ns"] < 60_000_000_000
+    assert any("at least" in note for note in trace.notes)
+    last = trace.percentiles([99], "100ms").to_pylist()[-1]
+    assert (last["waiting"], last["count"]) == (1, 0) and last["oldest_ns"] == row["age_ns"]
+    assert "waiting" in trace.heatmap() and trace.series().waiting == 1
+    with pytest.raises(lat.UsageError, match="temporary file"):
+        pickle.dumps(trace)
+
+
+def test_stacks_of_waits() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("live capture needs root")
+    recording = lat.capture("offcpu=5ms", filter=f"proc.pid = {os.getpid()}")
+    try:
+        recording.__enter__()
+    except lat.Error as error:
+        pytest.skip(f"live capture does not work here: {error}")
+    for _ in range(10):
+        time.sleep(0.02)
+    recording.__exit__(None, None, None)
+    found = recording.trace.stacks(by="state")
+    assert found["events"] >= 8 and any("nanosleep" in stack["stack"] for stack in found["stacks"])
+    assert recording.trace.flamegraph().startswith("<svg")
+    with pytest.raises(lat.UsageError, match="one of block, io and syscall"):
+        lat.record("block,io", "50ms")
+    with pytest.raises(lat.UsageError, match="needs the source block"):
+        lat.record("io", "50ms", stacks="slow")
+    with pytest.raises(lat.UsageError, match="read one with"):
+        lat.record("spark", "50ms")

@@ -97,6 +97,7 @@ def test_summary(data: Data, program: Program, file: str) -> None:
         pytest.skip(f"there is no {file}")
     found = lat.read(data(file)).summary()
     assert found == json.loads(program("summary", "-r", data(file), "--json"))
+    assert str(found) == program("summary", "-r", data(file))
     by_kind = lat.read(data(file)).summary(by=[])
     assert by_kind == json.loads(program("summary", "-r", data(file), "--json", "--by", "none"))
     assert "total" in str(found)
@@ -149,7 +150,8 @@ def test_errors_are_sentences(data: Data, tmp_path: Path) -> None:
         lat.read(data(STORY), format="tea leaves")
     with pytest.raises(lat.UsageError, match="no percentiles"):
         lat.read(data(STORY)).percentiles("half")  # type: ignore[arg-type]
-    assert lat.read(data(STORY)).percentiles(50).column_names.count("p50_ns") == 1
+    for once in (50, [50, 50], [50, 50.0]):
+        assert lat.read(data(STORY)).percentiles(once).column_names.count("p50_ns") == 1
     with pytest.raises(lat.UsageError, match="at least one"):
         lat.read([])
     with pytest.raises(lat.Error, match="No file has such a name"):
@@ -180,14 +182,15 @@ def test_errors_are_sentences(data: Data, tmp_path: Path) -> None:
         series.heatmap().save(tmp_path / "nowhere" / "latency.svg")
 
 
-def test_ctrl_c_ends_a_reading() -> None:
+@pytest.mark.parametrize("view", ["summary", "events"])
+def test_ctrl_c_ends_a_reading(view: str) -> None:
     """A pipe without an end is left at once, and other threads run meanwhile: the lock of the interpreter is free."""
     script = (
         "import latscope as lat, os, signal, threading\n"
         "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
         "try:\n    lat.read('/dev/stdin', format='csv').summary()\n"
         "except KeyboardInterrupt:\n    print('interrupted')\n"
-    )
+    ).replace("summary()", f"{view}()")
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
@@ -305,6 +308,8 @@ def test_plots_have_labels(data: Data) -> None:
     pytest.importorskip("matplotlib").use("Agg")
     axes = lat.read(data(STORY)).series("100ms", quantity="size").plot()
     assert axes.get_ylabel() == "size (bytes)" and "events" in axes.get_title() and "time" in axes.get_xlabel()
+    empty = lat.read(data(STORY), filter="lat > 1h").series("1s")
+    assert "0 events" in empty.plot().get_title()
 
 
 def test_series_of_many_groups_and_intervals(data: Data) -> None:
@@ -351,6 +356,10 @@ WRONG: list[tuple[Callable[[lat.Trace], object], str]] = [
     (lambda trace: trace.percentiles([10**400]), "no percentiles"),
     (lambda trace: trace.percentiles([float("nan")]), "no percentiles"),
     (lambda trace: trace.percentiles([-1]), "no percentiles"),
+    (lambda trace: lat.merge(trace.series("1s")), "give a list"),  # type: ignore[arg-type]
+    (lambda trace: lat.merge(5), "give a list"),  # type: ignore[arg-type]
+    (lambda trace: trace.heatmap("1s", nonsense=1), "no option nonsense; there are title, width"),  # type: ignore[call-arg]
+    (lambda trace: trace.compare(trace, nonsense=1), "no option nonsense; there are percentiles"),  # type: ignore[call-arg]
     (lambda trace: lat.read("x", correct_omission="0s"), "correct_omission='0s': give a length of time above zero"),
     (lambda trace: trace.series(0), "0 is not a length of time"),  # type: ignore[arg-type]
     (lambda trace: trace.series("0s"), "interval='0s': give"),

@@ -1,8 +1,9 @@
-"""What is written about types holds, as far as the programs are there that check it."""
+"""What is written about the package holds: types and style, as far as the programs are there that check it, and its documentation."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import latscope
 
 PYTHON = Path(__file__).parents[1]
+NOTEBOOKS = PYTHON.parent / "docs" / "notebooks"
 
 
 @pytest.mark.parametrize(
@@ -47,3 +49,17 @@ def test_the_page_about_notebooks_runs(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(run) > 8
     exec(compile("\n".join(run), "notebook.md", "exec"), {})
     assert (tmp_path / "latency.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+@pytest.mark.parametrize("notebook", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebook(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib").use("agg")
+    monkeypatch.chdir(NOTEBOOKS)
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert sum("assert" in cell for cell in code) >= 2
+    # Without a kernel, whose start takes longer than the cells; "make notebooks" has one.
+    names: dict[str, object] = {}
+    for cell in code:
+        exec(compile(cell, notebook.name, "exec"), names)
+    assert notebook.with_suffix(".html").stat().st_size < 1_000_000
