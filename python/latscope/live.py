@@ -40,6 +40,10 @@ SERVE = "import json, sys; sys.path[:] = json.loads(sys.argv[-2]); from latscope
 """What the process runs: it finds modules where this one does."""
 
 
+class KilledError(Error):
+    """The process that captures ended without a word."""
+
+
 class Capture:
     """A capture of what a block of code does to the machine; see :func:`capture`."""
 
@@ -111,14 +115,21 @@ class Capture:
         self._running = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
-        self._answer()
+        try:
+            self._answer()
+        except KilledError:
+            self._discard()
+            raise
 
     def _answer(self) -> dict[str, Any]:
         """Return what the process says next; raise what failed there."""
         if self._running is None or self._running.stdout is None:
             return {}
         line = self._running.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"error": "The capture was killed.", "usage": False}
+        if not line:
+            message = "The capture was killed."
+            raise KilledError(message)
+        answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             self._discard()
             raise (UsageError if answer["usage"] else Error)(answer["error"])
@@ -135,6 +146,10 @@ class Capture:
         """Ask the process to end, and wait for that."""
         self._stop()
         if self._running is not None:
+            if self._running.stdin is not None:
+                # Where it was killed, nobody takes what is in the buffer.
+                with contextlib.suppress(OSError):
+                    self._running.stdin.close()
             with self._running:
                 pass
 
@@ -146,7 +161,13 @@ class Capture:
 
     def _end(self) -> Trace:
         """Wait for the end of the process and return what it has captured."""
-        self._notes = self._answer().get("notes", [])
+        try:
+            self._notes = self._answer().get("notes", [])
+        except KilledError:
+            if not os.path.lexists(self._path or ""):
+                self._discard()
+                raise
+            self._notes = ["The capture was killed; the trace has what was written until then."]
         if self._running is not None:
             self._leave()
         self._trace = Trace(self._path or "")

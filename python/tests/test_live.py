@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 CALLS = 200
 
 
-def capturing(source: str, filter: str) -> lat.Capture:
+def capturing(source: str, filter: str, calls: str | None = "pread64") -> lat.Capture:
     """Capture, or skip where that does not work."""
     if os.geteuid() != 0:
         pytest.skip("live capture needs root")
-    recording = lat.capture(source, filter=filter, calls=["pread64"])
+    recording = lat.capture(source, filter=filter, calls=calls)
     try:
         recording.__enter__()
     except lat.Error as error:
@@ -189,3 +189,18 @@ def test_stacks_of_waits() -> None:
         lat.record("io", "50ms", stacks="slow")
     with pytest.raises(lat.UsageError, match="read one with"):
         lat.record("spark", "50ms")
+
+
+def test_a_capture_that_is_killed() -> None:
+    recording = capturing("offcpu=1ms", f"proc.pid = {os.getpid()}", calls=None)
+    assert recording._running is not None
+    for _ in range(20):
+        time.sleep(0.1)
+    os.kill(recording._running.pid, signal.SIGKILL)
+    recording.__exit__(None, None, None)
+    assert any("was killed" in note for note in recording.notes)
+    assert len(recording.trace.events()) > 5
+    folder = Path(recording.trace.paths[0]).parent
+    del recording
+    gc.collect()
+    assert not folder.exists()
