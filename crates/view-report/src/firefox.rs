@@ -17,12 +17,14 @@ const SHOWN: [Field; 6] = [Field::Comm, Field::Kind, Field::Device, Field::State
 const EVENTS_LIMIT: usize = 2_000_000;
 const NONE: u32 = u32::MAX;
 /// Categories are kinds of code.
-const CATEGORIES: [(&str, &str); 5] = [
+const CATEGORIES: [(&str, &str); 6] = [
     ("Program", "blue"),
     ("Kernel", "orange"),
     ("Inlined", "lightblue"),
     ("Compiled at run time", "green"),
     ("Python", "yellow"),
+    // The format demands a grey one, for what is in no other.
+    ("Other", "grey"),
 ];
 
 fn category(kind: FrameKind) -> usize {
@@ -149,7 +151,7 @@ impl FirefoxProfile {
         write!(
             out,
             "{{\"meta\":{{\"categories\":[{categories}],\"debug\":false,\"extensions\":{{\"baseURL\":[],\"id\":[],\"length\":0,\"name\":[]}},\
-             \"interval\":1,\"preprocessedProfileVersion\":55,\"version\":24,\"processType\":0,\"product\":{},\"startTime\":{},\
+             \"interval\":1,\"preprocessedProfileVersion\":55,\"version\":24,\"processType\":0,\"stackwalk\":1,\"product\":{},\"startTime\":{},\
              \"sampleUnits\":{{\"eventDelay\":\"ms\",\"threadCPUDelta\":\"µs\",\"time\":\"ms\"}},\"symbolicated\":true,\"pausedRanges\":[],\
              \"usesOnlyOneStackType\":true,\"sourceCodeIsNotOnSearchfox\":true,\
              \"markerSchema\":[{{\"name\":\"event\",\"display\":[\"marker-chart\",\"marker-table\"],\
