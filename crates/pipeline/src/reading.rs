@@ -238,18 +238,31 @@ impl SourceChoice {
         }
     }
 
-    /// The filter of those events of files that are of this source: block requests have a device number, system calls have none.
-    pub fn filter(self) -> &'static str {
+    /// The filter of those events of files that are of this source: threads have a state, block requests a device number, and system
+    /// calls neither.
+    pub fn filter(self) -> String {
+        const BLOCK: &str = "disk.dev exists and not result exists and not state exists";
+        const CALLS: &str = "not (disk.dev exists and not result exists) and not state exists";
         match self {
-            SourceChoice::Block => "disk.dev exists and not result exists",
-            SourceChoice::Io | SourceChoice::Syscall => "not (disk.dev exists and not result exists)",
-            SourceChoice::Stacks { .. } => "state exists",
-            SourceChoice::Spark => "app exists or stage exists or job exists or sql exists or executor exists",
-            SourceChoice::Beside { requests: Requests::Block, .. } => {
-                "state exists or disk.dev exists and not result exists"
+            SourceChoice::Block => BLOCK.into(),
+            SourceChoice::Io | SourceChoice::Syscall => CALLS.into(),
+            SourceChoice::Stacks { kinds, .. } => threads(kinds).into(),
+            SourceChoice::Spark => "app exists or stage exists or job exists or sql exists or executor exists".into(),
+            SourceChoice::Beside { requests, kinds, .. } => {
+                let requests = if requests == Requests::Block { BLOCK } else { CALLS };
+                format!("{} or {requests}", threads(kinds))
             }
-            SourceChoice::Beside { .. } => "state exists or not (disk.dev exists and not result exists)",
         }
+    }
+}
+
+/// Which times of threads: ticks of the timer are the time on a CPU, though samples see threads there, too.
+fn threads(kinds: StackKinds) -> &'static str {
+    match (kinds.sampled, kinds.off_cpu, kinds.on_cpu) {
+        (true, _, false) => "state exists and not stack_source = timer",
+        (false, true, false) => "state exists and state != running",
+        (false, false, true) => "state = running",
+        _ => "state exists",
     }
 }
 

@@ -164,18 +164,18 @@ fn mode(typed: args::Mode) -> Mode {
 }
 
 /// What `-s` selects of files.
-pub fn source_filter(source: Option<args::Source>) -> Option<&'static str> {
+pub fn source_filter(source: Option<args::Source>) -> Option<String> {
     source.map(args::Source::filter)
 }
 
 /// The filter that was typed, combined with one that is implied.
-pub fn filter(typed: &str, kept: Option<&str>) -> Result<Option<Filter>, Failure> {
+pub fn filter(typed: &str, kept: Option<String>) -> Result<Option<Filter>, Failure> {
     let parse = |text: &str| Filter::parse(text).map_err(|error| Failure::Usage(format!("{error}\n{}", error.caret())));
     // The user's words are parsed alone first, so that an error points into them.
     let own = if typed.trim().is_empty() { None } else { Some(parse(typed)?) };
     Ok(match (own, kept) {
         (own, None) => own,
-        (None, Some(kept)) => Some(parse(kept)?),
+        (None, Some(kept)) => Some(parse(&kept)?),
         (Some(own), Some(kept)) => Some(parse(&format!("({kept}) and ({own})"))?),
     })
 }

@@ -28,7 +28,7 @@ pub struct Spectrogram {
     /// The filter as it was typed.
     pub words: String,
     /// What another filter is combined with, because of `-s`.
-    pub kept: Option<&'static str>,
+    pub kept: Option<String>,
     /// The command line that lists the events, without a filter; words as a shell takes them.
     pub command: Vec<String>,
 }

@@ -79,7 +79,9 @@ fn what_is_read() {
     let block =
         || Live { source: Source::Block, for_ns: None, calls: None, mode: Mode::Auto, ..Live::new(Source::Block) };
     let micro = TwoColumns { time_unit_ns: 1_000, latency_unit_ns: Some(1_000), unit_bytes: None };
-    let blocks = "disk.dev exists and not result exists";
+    let blocks = "disk.dev exists and not result exists and not state exists";
+    let calls = "not (disk.dev exists and not result exists) and not state exists";
+    let of_source = |text: &str| Reading { filter: parsed(text), typed_filter: Some(String::new()), ..file() };
     for (line, expected) in [
         ("events -r a.lat", file()),
         ("events a.lat", file()),
@@ -102,12 +104,17 @@ fn what_is_read() {
         (
             "events -r a.lat -s syscall kind = read",
             Reading {
-                filter: parsed(&format!("(not ({blocks})) and (kind = read)")),
+                filter: parsed(&format!("({calls}) and (kind = read)")),
                 typed_filter: Some("kind = read".into()),
                 all_syscalls: true,
                 ..file()
             },
         ),
+        ("events -r a.lat -s oncpu", of_source("state = running")),
+        ("events -r a.lat -s offcpu", of_source("state exists and state != running")),
+        ("events -r a.lat -s stacks", of_source("state exists and not stack_source = timer")),
+        ("events -r a.lat -s stacks,oncpu", of_source("state exists")),
+        ("events -r a.lat -s block,oncpu", of_source(&format!("state = running or {blocks}"))),
         ("heatmap -r a.lat", Reading { over_time: true, ..file() }),
         ("spectrogram -r a.lat --follow", Reading { over_time: true, follow: true, ..file() }),
         ("percentiles -r folder", Reading { files: vec!["folder".into()], over_time: true, ..file() }),

@@ -39,7 +39,7 @@ impl App {
         if text == self.words.trim() {
             return;
         }
-        match plan::filter(text, self.plan.kept) {
+        match plan::filter(text, self.plan.kept.clone()) {
             Err(failure) => self.refused(&failure, text),
             Ok(filter) => {
                 let reading = Reading { filter, ..Reading::clone(&self.reading) };

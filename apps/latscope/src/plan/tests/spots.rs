@@ -34,7 +34,7 @@ fn what_is_explained() {
         (
             "explain -r a.lat -s block --seed 5 --json",
             Reading {
-                filter: parsed("disk.dev exists and not result exists"),
+                filter: parsed("disk.dev exists and not result exists and not state exists"),
                 typed_filter: Some(String::new()),
                 ..file()
             },
