@@ -132,6 +132,12 @@ fn decoded(data: &str) -> (serde_json::Value, u64) {
     (head, counted)
 }
 
+/// The head of the data in a page that was written to a file.
+pub fn head_of_page(page: &str) -> serde_json::Value {
+    let (_, data) = page.split_once("<script id=\"data\" type=\"application/octet-stream;base64\">").unwrap();
+    decoded(data.split('<').next().unwrap().trim()).0
+}
+
 const STORY: &str = "testdata/perf_script/story_2s.txt.gz";
 
 #[test]

@@ -491,6 +491,26 @@ fn stacks_of_what_waits_are_converted() {
     }
 }
 
+/// What a view names as waiting passes its filter, as all that it shows.
+#[test]
+fn only_what_passes_the_filter_is_named() {
+    let folder = with_stacks();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let page = path("t.html");
+    let views: [&[&str]; 6] =
+        [&["summary"], &["percentiles"], &["stacks"], &["events"], &["heatmap"], &["report", "-o", &page]];
+    for (filter, named) in [("tid = 8", "read 1, at least 3s"), ("tid = 7", "read 0, at least 4s")] {
+        for view in views {
+            let ran = latscope(&[view, &["-r", &path("t.lat"), filter]].concat());
+            let printed = ran.err.clone() + &ran.success();
+            assert!(printed.contains(named) && !printed.contains("read 2"), "{view:?} {filter}: {printed}");
+        }
+        let head = super::serve::head_of_page(&std::fs::read_to_string(&page).unwrap());
+        let waiting = &head["unfinished"];
+        assert_eq!((&waiting["count"], &waiting["longest"][0]["what"]), (&1.into(), &named[..6].into()), "{filter}");
+    }
+}
+
 /// What waits keeps the tags that it had when the trace was written.
 #[test]
 fn what_waits_keeps_its_tags() {

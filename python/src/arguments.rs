@@ -97,7 +97,7 @@ impl Options {
         let own = filter(self.filter.as_deref())?;
         let kept = source.map(|source| match &self.filter {
             Some(own_text) if own.is_some() => format!("({}) and ({own_text})", source.filter()),
-            _ => source.filter().to_string(),
+            _ => source.filter(),
         });
         let typed_filter = kept.is_some().then(|| own.as_ref().map_or(String::new(), ToString::to_string));
         let sources = TagSources { file: self.tag_file, ..TagSources::default() };

@@ -40,6 +40,7 @@ impl Pipeline {
         let mut contexts = contexts?;
         note_unrelated(&mut contexts);
         keep_latest(&mut contexts);
+        self.keep_passing(0.., &mut contexts);
         Ok(contexts)
     }
 
@@ -87,6 +88,7 @@ impl Pipeline {
         let (state, mut contexts) = folded?;
         note_unrelated(&mut contexts);
         keep_latest(&mut contexts);
+        self.keep_passing(numbers.iter().copied(), &mut contexts);
         Ok((state, contexts))
     }
 

@@ -31,6 +31,7 @@ impl Pipeline {
             Origin::Stored => {
                 let (series, mut contexts, ages) = self.stored(folding, limit)?;
                 note_unrelated(&mut contexts);
+                self.keep_passing(0.., &mut contexts);
                 let waiters = self.waiters(&contexts, &folding.by)?;
                 (series, contexts, waiters, ages)
             }

@@ -1,6 +1,6 @@
 //! Call stacks of files or of a capture, merged from the root.
 
-use crate::{Control, Error, Marked, Pipeline, Reading};
+use crate::{Control, Error, Marked, Pipeline, Reading, keep_passing};
 use latscope_event::{Context, Field, Mask};
 use latscope_filter::Filter;
 use latscope_series::{StackTree, StackWidth};
@@ -68,7 +68,9 @@ impl Pipeline {
                     now.add_waiting(batch, mask);
                     ControlFlow::<E>::Continue(())
                 })?;
-                show(&now, events.context())?;
+                let mut context = events.context().clone();
+                keep_passing(&self.reading, &mut context);
+                show(&now, &context)?;
                 shown = Instant::now();
             }
         }

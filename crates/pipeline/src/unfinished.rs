@@ -47,6 +47,25 @@ impl Pipeline {
         })
     }
 
+    /// As [`keep_passing`], of the files with these numbers: what a view names as waiting is a part of what it shows.
+    pub(crate) fn keep_passing(&self, numbers: impl Iterator<Item = usize>, contexts: &mut [Context]) {
+        let start_ns = common_start_ns(&self.reading, contexts);
+        let asked = self.reading.filter_fields();
+        for (at, context) in numbers.zip(contexts).filter(|(_, context)| !context.unfinished.is_empty()) {
+            let batch = self.rows_of(at, context, asked);
+            keep(&self.reading, Pass::new(&self.reading).counting_from(start_ns), context, &batch);
+        }
+    }
+
+    /// What waits at the end of the trace of a file.
+    fn rows_of(&self, at: usize, context: &Context, asked: FieldSet) -> Batch {
+        let batch = Unfinished::batch(&context.unfinished);
+        match self.reading.files.get(at).and_then(|file| Named::new(file, asked)) {
+            Some(mut named) => named.batch(&batch).clone(),
+            None => batch,
+        }
+    }
+
     /// The requests that wait at the end of each trace, as rows whose latency is their age, with the place of its context.
     ///
     /// # Errors
@@ -59,11 +78,7 @@ impl Pipeline {
     ) -> Result<(), Error> {
         // There is a context for each file, in their order.
         for (at, context) in contexts.iter().enumerate().filter(|(_, context)| !context.unfinished.is_empty()) {
-            let mut batch = Unfinished::batch(&context.unfinished);
-            if let Some(mut named) = self.reading.files.get(at).and_then(|file| Named::new(file, asked)) {
-                batch = named.batch(&batch).clone();
-            }
-            take(at, context, &batch)?;
+            take(at, context, &self.rows_of(at, context, asked))?;
         }
         Ok(())
     }
@@ -92,8 +107,12 @@ pub(crate) fn keep_latest(contexts: &mut [Context]) {
 /// that do not count as waiting stay: they are an account of what may be missing.
 pub fn keep_passing(reading: &Reading, context: &mut Context) {
     let batch = Unfinished::batch(&context.unfinished);
-    let mut pass = Pass::new(reading);
-    let Ok((batch, mask)) = pass.batch(context, &batch) else { return };
+    keep(reading, Pass::new(reading), context, &batch);
+}
+
+/// The same with the rows of those that count.
+fn keep(reading: &Reading, mut pass: Pass, context: &mut Context, batch: &Batch) {
+    let Ok((batch, mask)) = pass.batch(context, batch) else { return };
     let tagged = reading.tagging.as_ref().map_or(FieldSet::EMPTY, Tagging::fields);
     let mut rows = 0..batch.len();
     context.unfinished.retain_mut(|request| {

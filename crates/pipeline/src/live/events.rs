@@ -1,7 +1,7 @@
 use super::{TURN, Until, options};
 use crate::files::note_missing;
 use crate::stalls::{Stalls, describe};
-use crate::{Control, Error, Live, Mode, Pass, Pipeline, Reading};
+use crate::{Control, Error, Live, Mode, Pass, Pipeline, Reading, keep_passing};
 use latscope_capture_bpf::EventCapture;
 use latscope_event::{Batch, Context, Field, FieldSet, Mask, Unfinished, Wait};
 use latscope_series::Waiter;
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 /// A running capture of events, and the filter on them and on what waits.
 pub struct Events<'a> {
+    reading: &'a Reading,
     capture: EventCapture,
     pass: Pass<'a>,
     /// What waits has dictionaries of its own.
@@ -78,7 +79,7 @@ impl<'a> Events<'a> {
         let capture = EventCapture::start(&options(reading, live, fields)?)?;
         let (pass, waits) = (Pass::new(reading), Pass::new(reading));
         let until = Until::new(live, control);
-        Ok(Events { capture, pass, waits, control: control.clone(), until, stalls: Stalls::default() })
+        Ok(Events { reading, capture, pass, waits, control: control.clone(), until, stalls: Stalls::default() })
     }
 
     /// Whether it is over.
@@ -205,6 +206,7 @@ impl<'a> Events<'a> {
         context.unfinished = unfinished;
         note_missing(&mut context, sink.pass.missing_fields());
         sink.pass.tags_notes().into_iter().for_each(|note| context.note(note));
+        keep_passing(self.reading, &mut context);
         sink.failure.map_or(Ok((context, ended)), Err)
     }
 }
