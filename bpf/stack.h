@@ -14,6 +14,15 @@ struct cgroup {
 struct css_set {
 	struct cgroup *dfl_cgrp;
 } KERNEL;
+typedef struct {
+	s64 counter;
+} atomic_long_t;
+struct rw_semaphore {
+	atomic_long_t count;
+} KERNEL;
+struct mm_struct___locked {
+	struct rw_semaphore mmap_lock;
+} KERNEL;
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -140,6 +149,13 @@ static __always_inline u64 put_registers(struct task_struct *task, struct stack_
 				break;                                                                \
 		copy_page * PAGE;                                                                     \
 	})
+/*
+ * Whether the memory map of a process is being changed, by the word of its lock: a writer has it, others wait for it. To read the
+ * memory of another process takes that lock, for which the reader would wait as long as the disk of the writer does not answer.
+ */
+#define CONTENDED 3
+#define IS_CHANGED(mm) (((struct mm_struct___locked *)(mm))->mmap_lock.count.counter & CONTENDED)
+#define COPY_OF_TASK(to, from) bpf_copy_from_user_task(to, PAGE, from, task, 0)
 #define COPY_OF_CURRENT(to, from) bpf_probe_read_user(to, PAGE, from)
 
 #endif

@@ -89,7 +89,7 @@ fn what_has_no_stacks_says_how_to_get_them() {
     let trace = testdata("perf_script/story_2s.txt.gz");
     for verb in ["stacks", "flamegraph"] {
         let error = latscope(&[verb, "-r", trace.to_str().unwrap()]).failure(3);
-        assert!(error.contains("has a stack. Record them with stacks"), "{error}");
+        assert!(error.contains("has a stack. Record them with -s stacks"), "{error}");
     }
 }
 

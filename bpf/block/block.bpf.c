@@ -522,4 +522,22 @@ int BPF_PROG(complete_raw, struct request *rq, int error, unsigned int bytes)
 	return on_complete(rq, error, bytes, false, false);
 }
 
+/* Takes the stack of the issuer of a request that has not completed, and may never. */
+SEC("syscall")
+int look_at_hung(struct block_hung *asked)
+{
+	u64 key = asked->request;
+	u32 first = 0;
+	struct stacked_record *to = bpf_map_lookup_elem(&hung, &first);
+	struct block_issuer *issued = bpf_map_lookup_elem(&in_flight, &key), kept;
+
+	asked->found = 0;
+	if (!to || !issued)
+		return 0;
+	/* It may complete while pages of the stack are waited for. */
+	kept = *issued;
+	asked->found = put_issuer(&kept, to, true);
+	return 0;
+}
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

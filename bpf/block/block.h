@@ -101,6 +101,12 @@ struct block_issuer {
 	u8 process[16];
 };
 
+/* A request that has not completed for long, and whether the stack of its issuer was found. */
+struct block_hung {
+	u64 request;
+	u64 found;
+};
+
 /* What user space asks of the walk over the tags of a disk, and where the walk stopped: it goes on there when asked again. */
 struct block_walk {
 	u64 now_ns;              /* when it was walked */

@@ -188,35 +188,66 @@ static int returned(struct bpf_map *map, void *key, void *value)
 	return 0;
 }
 
+/* Copies the user stack of a thread that waits behind its kernel stack. */
+static __always_inline void put_user(struct task_struct *task, struct stacked_record *to)
+{
+	struct mm_struct *mm = task->mm;
+	u32 len = to->stack.kernel_len & KERNEL_MASK, user;
+
+	if (!mm || IS_CHANGED(mm) || len > KERNEL_FRAMES * sizeof(u64))
+		return;
+	user = COPY_USER_STACK(to->bytes + len, to->stack.sp, COPY_OF_TASK);
+	to->stack.user_pages = user / PAGE;
+	to->stack.user_len = user;
+}
+
+/*
+ * Puts the stack of the issuer of a request there, if it still waits for it. That of one that `hangs` is taken at once: it may never
+ * return. Others show their user stack when they do.
+ */
+static __always_inline bool put_issuer(const struct block_issuer *issued, struct stacked_record *to, const bool hangs)
+{
+	struct task_struct *task;
+	bool waits = false;
+
+	if (!bpf_task_from_pid || !bpf_task_release || !issued->wait)
+		return false;
+	task = bpf_task_from_pid(issued->tid);
+	if (!task)
+		return false;
+	if (waits_for(task, issued)) {
+		put_thread(task, &to->stack, FROM_COMPLETION);
+		to->stack.state = task->__state;
+		to->stack.stamp_ns = bpf_ktime_get_ns();
+		put_registers(task, &to->stack);
+		if (put_kernel(task, to)) {
+			if (hangs && config.user_stacks)
+				put_user(task, to);
+			/* A signal may have woken it meanwhile. */
+			waits = waits_for(task, issued);
+		}
+		to->stack.copied_ns = bpf_ktime_get_ns();
+		if (waits && !hangs && config.user_stacks)
+			ON_RETURN(task, to->stack.tid, to->stack.switches, returned);
+	}
+	bpf_task_release(task);
+	return waits;
+}
+
 /* A desk with the stack of the issuer of a request, which has completed, if it still waits for it; else null. */
 static __always_inline struct stacked_record *stack_of_waiting(const struct block_issuer *issued)
 {
-	struct stacked_record *to = 0, *desk;
-	struct task_struct *task;
+	struct stacked_record *desk = stack_desk(DESK_COMPLETION);
 
-	if (!bpf_task_from_pid || !bpf_task_release || !issued->wait)
-		return 0;
-	desk = stack_desk(DESK_COMPLETION);
-	if (!desk)
-		return 0;
-	task = bpf_task_from_pid(issued->tid);
-	if (!task)
-		return 0;
-	if (waits_for(task, issued)) {
-		put_thread(task, &desk->stack, FROM_COMPLETION);
-		desk->stack.state = task->__state;
-		desk->stack.stamp_ns = bpf_ktime_get_ns();
-		put_registers(task, &desk->stack);
-		/* A signal may have woken it meanwhile. */
-		if (put_kernel(task, desk) && waits_for(task, issued)) {
-			desk->stack.copied_ns = bpf_ktime_get_ns();
-			if (config.user_stacks)
-				ON_RETURN(task, desk->stack.tid, desk->stack.switches, returned);
-			to = desk;
-		}
-	}
-	bpf_task_release(task);
-	return to;
+	return desk && put_issuer(issued, desk, false) ? desk : 0;
 }
+
+/* The stack of the issuer of a request that user space asked for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct stacked_record);
+} hung SEC(".maps");
 
 #endif

@@ -19,6 +19,7 @@ enum flag {
 	FLAG_KTHREAD = 4,
 	FLAG_RUNNING = 8, /* on a CPU */
 	FLAG_NO_COPY = 16, /* its user stack is to be had in a later pass */
+	FLAG_NOT_DRAWN = 32, /* so it is, as others were drawn in this one */
 };
 
 struct stack_record {

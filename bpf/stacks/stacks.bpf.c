@@ -20,22 +20,12 @@ enum { AT_SAMPLE, AT_SWITCH, AT_TICK, AT_LEN };
 #include "syscall/file.h"
 #include "stack.h"
 
-typedef struct {
-	s64 counter;
-} atomic_long_t;
-struct rw_semaphore {
-	atomic_long_t count;
-} KERNEL;
-struct mm_struct {
-	struct rw_semaphore mmap_lock;
-} KERNEL;
 struct bpf_iter__task {
 	struct task_struct *task;
 } KERNEL;
 #include "return.h"
 
-/* Bits of the word of a rw_semaphore: a writer has it, others wait for it. */
-#define CONTENDED 3
+#define ALL_DRAWN (~0U)
 
 CONFIG(struct config);
 
@@ -69,6 +59,8 @@ struct {
 
 /* User stacks that the present pass has copied. Only one runs at a time. */
 u32 copied SEC(".data.copied") = 0;
+/* Of 2^32 threads that it sees in a wait for the first time, or again without a user stack, it copies the stacks of so many. */
+u32 drawn SEC(".data.drawn") = ALL_DRAWN;
 
 static __always_inline void count_many(u32 what, u64 by)
 {
@@ -168,7 +160,7 @@ static __always_inline void put(struct desk *desk)
 	} while (0)
 
 /*
- * Copies the user stack of another thread. That takes the lock of its memory map, for which a thread that changes the
+ * Copies the user stack of another thread, if chance draws it. That takes the lock of its memory map, for which a thread that changes the
  * map may wait as long as its disk does not answer: then it is left out.
  */
 static __always_inline void copy_user_stack(struct task_struct *task, struct desk *desk)
@@ -177,26 +169,41 @@ static __always_inline void copy_user_stack(struct task_struct *task, struct des
 
 	if (!mm)
 		return;
-	if (mm->mmap_lock.count.counter & CONTENDED) {
+	if (copied >= config.copies || (drawn != ALL_DRAWN && bpf_get_prandom_u32() >= drawn)) {
+		count(COUNT_CAPPED);
+		desk->to.record.flags |= FLAG_NO_COPY | FLAG_NOT_DRAWN;
+		return;
+	}
+	copied++;
+	if (IS_CHANGED(mm)) {
 		count(COUNT_LOCKED);
 		desk->to.record.flags |= FLAG_NO_COPY;
 		return;
 	}
-	if (copied >= config.copies) {
-		count(COUNT_CAPPED);
-		desk->to.record.flags |= FLAG_NO_COPY;
-		return;
-	}
-	copied++;
-#define COPY_OF_TASK(to, from) bpf_copy_from_user_task(to, PAGE, from, task, 0)
 	PUT_USER_STACK(desk, COPY_OF_TASK);
+}
+
+/* Of a file system in user space: who calls it sleeps as if it waited for a message (linux/magic.h). */
+#define FUSE_FS 0x65735546
+
+static __always_inline bool is_on_fuse(struct task_struct *task, u64 fd)
+{
+	struct file *file = file_of(task->files, fd);
+	struct super_block *sb;
+	struct inode *inode;
+
+	if (!file)
+		return false;
+	inode = READ(struct file, file, f_inode);
+	sb = READ(struct inode, inode, i_sb);
+	return READ(struct super_block, sb, s_magic) == FUSE_FS;
 }
 
 /* Whether the sampler hands on threads like this one. */
 static __always_inline bool is_sampled(struct task_struct *task, u32 state, bool runs)
 {
 	struct pt_regs *regs;
-	u64 number;
+	u64 number, first;
 
 	if (state & NOLOAD || task->exit_state)
 		return false;
@@ -209,11 +216,16 @@ static __always_inline bool is_sampled(struct task_struct *task, u32 state, bool
 	if (runs || !(state & SLEEP))
 		return false;
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	if (bpf_core_field_exists(regs->orig_ax))
+	if (bpf_core_field_exists(regs->orig_ax)) {
 		number = regs->orig_ax;
-	else
+		first = regs->di;
+	} else {
 		number = ((struct pt_regs___arm64 *)regs)->syscallno;
-	return number < CALLS && config.calls[number] & CALL_ASYNC;
+		first = ((struct pt_regs___arm64 *)regs)->regs[0];
+	}
+	if (number >= CALLS)
+		return false;
+	return config.calls[number] & CALL_ASYNC || (config.calls[number] & CALL_FD && is_on_fuse(task, first));
 }
 
 SEC("iter.s/task")

@@ -17,7 +17,7 @@ enum {
 enum counter {
 	COUNT_RING_FULL,
 	COUNT_SEEN, /* tasks looked at by the sampler */
-	COUNT_CAPPED, /* samples without a user stack, as the pass had copied enough */
+	COUNT_CAPPED, /* samples without a user stack, as others were drawn */
 	COUNT_MOVED, /* samples dropped, as the thread went on while it was looked at */
 	COUNT_LOCKED, /* samples without a user stack, as somebody changes the memory map of the process */
 	COUNT_COPIED, /* bytes of user stacks */
@@ -37,7 +37,7 @@ struct config {
 	struct wanted threads;
 	u32 user_stacks;
 	u32 all_threads; /* not only those that wait for I/O */
-	u32 copies; /* user stacks that one pass copies at most */
+	u32 copies; /* user stacks that one pass copies at most, where more threads are drawn than was expected */
 	u32 want_file;
 	u32 places; /* what the keys of left_out are */
 	u32 pad;

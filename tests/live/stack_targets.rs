@@ -106,14 +106,119 @@ fn five_hundred_threads_are_told_apart() {
     std::thread::sleep(Duration::from_secs(5));
     let ended = recording.interrupt();
     assert_eq!(ended.status, Some(0), "{}", ended.err);
-    let waits = events(&trace, COLUMNS, "");
-    let mut tids: Vec<u64> = waits.iter().map(|wait| number(wait, "tid")).collect();
+    let json = latscope(&["stacks", "-r", trace.to_str().unwrap(), "--by", "tid", "--json"]).success();
+    let table: Value = serde_json::from_str(&json).unwrap();
+    // None of them has ended.
+    assert_eq!((number(&table, "events"), number(&table, "waiting")), (501, 501), "{}", ended.err);
+    let stacks = table["stacks"].as_array().unwrap();
+    let mut tids: Vec<&str> = stacks.iter().map(|stack| text(&stack["group"], "tid")).collect();
     tids.sort_unstable();
     tids.dedup();
     assert_eq!(tids.len(), 501, "{}", ended.err);
-    // One look copies 256 user stacks; the others have theirs from a later one.
-    let whole = waits.iter().filter(|wait| text(wait, "stack_quality") == "complete").count();
-    assert!(whole * 100 >= waits.len() * 95, "{whole} of {}: {}", waits.len(), ended.err);
+    // One look copies some 256 user stacks; the others have theirs from a later one.
+    let is_whole =
+        |stack: &&Value| text(stack, "stack").split(';').next().is_some_and(|outer| !outer.ends_with("_[k]"));
+    let whole = stacks.iter().filter(is_whole).count();
+    assert!(whole * 100 >= 501 * 95, "{whole}: {}", ended.err);
+}
+
+/// A thread that hangs on a lock is seen while it hangs, and counts as a lower bound; that it sleeps is no stall.
+#[test]
+fn a_lock_that_is_never_given_is_seen_while_it_lasts() {
+    let Some(_alone) = alone() else { return };
+    let code = "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()";
+    let hangs = Background::new(command("setpriv").args(["--pdeathsig", "KILL", "python3", "-c", code]));
+    let kernel = format!("/proc/{}/wchan", hangs.pid());
+    until("the lock", || std::fs::read_to_string(&kernel).is_ok_and(|function| function.contains("futex")));
+    let filter = format!("pid = {}", hangs.pid());
+    let folder = tempfile::tempdir().unwrap();
+    for source in [&["stacks", "--all-threads"][..], &["offcpu"]] {
+        let trace = folder.path().join(format!("{}.lat", source[0]));
+        let trace = trace.to_str().unwrap();
+        let recording = Background::latscope(&[&["record", "-w", trace, "-s"], source, &[&filter]].concat());
+        let view = Background::latscope(&[&["stacks", "-i", "500ms", "-s"], source, &[&filter]].concat());
+        let is_shown = |line: &str| line.contains(">=") && line.contains("futex");
+        until("the thread in the table", || view.out_so_far().lines().any(is_shown));
+        let (ended, shown) = (recording.interrupt(), view.interrupt());
+        assert_eq!((ended.status, shown.status), (Some(0), Some(0)), "{} {}", ended.err, shown.err);
+        let note = "1 wait for something other than storage (a timer, a lock, a message) has not ended";
+        for printed in [&ended.err, &shown.success(), &latscope(&["summary", "-r", trace]).success()] {
+            assert!(printed.contains(note) && !printed.contains("longest without"), "{printed}");
+        }
+        let json = latscope(&["stacks", "-r", trace, "--json", "lat > 300ms"]).success();
+        let table: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((number(&table, "events"), number(&table, "waiting")), (1, 1), "{json}");
+    }
+}
+
+/// 400 threads that wait 60 ms at a time, and as many that wait a second: each half of the time waited.
+const CROWD: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+#define WAITS(name, us) \
+	__attribute__((noinline)) void name(void) { usleep(us); __asm__ volatile(""); } \
+	void *name##_again(void *about) { for (;;) name(); return about; }
+WAITS(waits_short, 60000)
+WAITS(waits_long, 1000000)
+int main(void)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	for (int at = 0; at < 800; at++)
+		if (pthread_create(&thread, &small, at < 400 ? waits_long_again : waits_short_again, 0))
+			return 1;
+	puts("ready");
+	fflush(stdout);
+	return getchar();
+}
+"#;
+
+/// More threads wait at a time than a look can unwind: code whose waits are long has no larger share than its own.
+#[test]
+fn a_crowd_of_threads_has_the_shares_of_all() {
+    let Some(_alone) = alone() else { return };
+    if can_compile() {
+        super::stacks::one_of_three(share_out_a_crowd);
+    }
+}
+
+fn share_out_a_crowd() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, trace) = (folder.path().join("crowd"), folder.path().join("t.lat"));
+    let mut compiler = command("cc");
+    compiler.args(["-O2", "-fomit-frame-pointer", "-pthread", "-x", "c", "-", "-o"]).arg(&program);
+    end(&mut compiler, CROWD.as_bytes()).success();
+    let mut crowd = command("setpriv")
+        .args(["--pdeathsig", "KILL"])
+        .arg(&program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(crowd.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let words = ["record", "-s", "stacks", "--all-threads", "--hz", "10", "--cpu-budget", "100%", "-w"];
+    let filter = format!("pid = {}", crowd.id());
+    let recording = Background::latscope(&[&words[..], &[trace.to_str().unwrap(), &filter]].concat());
+    std::thread::sleep(Duration::from_secs(15));
+    let ended = recording.interrupt();
+    let _ = (crowd.kill(), crowd.wait());
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    assert!(ended.err.contains("that chance drew"), "{}", ended.err);
+    let json = latscope(&["stacks", "-r", trace.to_str().unwrap(), "--json"]).success();
+    let table: Value = serde_json::from_str(&json).unwrap();
+    let mut time = [0, 0];
+    for stack in table["stacks"].as_array().unwrap() {
+        for (at, function) in ["waits_short;", "waits_long;"].iter().enumerate() {
+            time[at] += if text(stack, "stack").contains(function) { number(stack, "time_ns") } else { 0 };
+        }
+    }
+    let of_all = |time: u64| time as f64 / number(&table, "time_ns") as f64;
+    let [short, long] = time.map(of_all);
+    assert!((short - long).abs() < 0.03 && short + long > 0.9, "{short} and {long}: {}", ended.err);
 }
 
 /// The files of a process are those of its mount namespace.

@@ -207,23 +207,35 @@ fn lack(feature: KernelFeature) -> &'static str {
     }
 }
 
-/// The request that waits longest, and how many do not count as waiting.
-fn longest_unfinished(unfinished: &[Unfinished]) -> Option<(Severity, String)> {
-    let oldest = unfinished.first()?;
+/// The request that waits longest, and how many do not count as waiting; and how many threads sleep, which stalls nothing.
+fn longest_unfinished(unfinished: &[Unfinished]) -> impl Iterator<Item = (Severity, String)> {
+    let (sleeps, requests): (Vec<&Unfinished>, Vec<&Unfinished>) =
+        unfinished.iter().partition(|request| request.wait == Wait::Sleeps);
     let mut left_out = BTreeMap::<Wait, u64>::new();
-    unfinished.iter().for_each(|request| *left_out.entry(request.wait).or_insert(0) += 1);
+    requests.iter().for_each(|request| *left_out.entry(request.wait).or_insert(0) += 1);
     let reasons = left_out.iter().filter_map(|(wait, &count)| Some((count, not_waiting(*wait)?)));
     let does = |count| if count == 1 { "does" } else { "do" };
     let text = |(count, reason)| format!("; {} {} not count as waiting: {reason}", format_count(count), does(count));
     let reasons: String = reasons.map(text).collect();
-    let age = format_duration(oldest.at_least_ns);
-    Some((Severity::Open, format!("longest without a completion: {}, at least {age}{reasons}", oldest.what)))
+    let longest = requests.first().map(|oldest| {
+        let age = format_duration(oldest.at_least_ns);
+        (Severity::Open, format!("longest without a completion: {}, at least {age}{reasons}", oldest.what))
+    });
+    let asleep = (!sleeps.is_empty()).then(|| {
+        let (has, counts) = if sleeps.len() == 1 { ("has", "counts with its") } else { ("have", "count with their") };
+        let waits = plural(sleeps.len() as u64, "wait");
+        let text = format!(
+            "{waits} for something other than storage (a timer, a lock, a message) {has} not ended and {counts} time so far"
+        );
+        (Severity::Note, text)
+    });
+    longest.into_iter().chain(asleep)
 }
 
 /// Why a request does not count as waiting; `None` where it does, and where nothing is known.
 fn not_waiting(wait: Wait) -> Option<&'static str> {
     match wait {
-        Wait::Counts | Wait::Unknown => None,
+        Wait::Counts | Wait::Sleeps | Wait::Unknown => None,
         Wait::LeftBehind => Some({
             "their devices went on and completed later requests for longer than their slowest took, so most likely the \
              tracer lost the completions"

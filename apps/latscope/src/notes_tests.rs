@@ -35,6 +35,24 @@ fn the_worst_is_noted_first() {
     assert_eq!(super::detail(&context).as_deref(), Some(detail));
 }
 
+/// An idle server is not reported as stalled.
+#[test]
+fn threads_that_sleep_are_counted_and_not_named() {
+    let mut context = Context::new("live stacks", Clock::wall());
+    let request = |what: &str, wait, at_least_ns| {
+        let values = Default::default();
+        Unfinished { what: what.into(), start_ns: 0, at_least_ns, wait, values }
+    };
+    context.unfinished = vec![request("epoll_wait", Wait::Sleeps, 9_000_000_000)];
+    let rest = "other than storage (a timer, a lock, a message)";
+    let one = format!("1 wait for something {rest} has not ended and counts with its time so far");
+    assert_eq!(texts(&context), [one]);
+    context.unfinished.extend([request("futex", Wait::Sleeps, 7), request("pread64", Wait::Counts, 2_000_000)]);
+    context.sort_unfinished();
+    let many = format!("2 waits for something {rest} have not ended and count with their time so far");
+    assert_eq!(texts(&context), ["longest without a completion: pread64, at least 2ms".to_string(), many]);
+}
+
 #[test]
 fn every_kind_has_words_for_one_and_for_many() {
     for &anomaly in Anomaly::ALL {

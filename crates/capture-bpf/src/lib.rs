@@ -214,7 +214,7 @@ pub struct StackOptions {
     pub hz: u32,
     /// CPUs that looking and unwinding may take, 0.01 is one percent of one; 0 is no limit.
     pub budget: f64,
-    /// User stacks that one look copies at most.
+    /// User stacks that one look copies on average, where more threads wait; it copies twice as many at most.
     pub copies: u32,
     /// Whether threads that do not wait for I/O are sampled too.
     pub all_threads: bool,

@@ -187,9 +187,14 @@ impl Loaded {
 
     /// The first values of an array that has a section of its own, given as `.bss.name`.
     pub fn array<T: Raw>(&self, section: &str, len: usize) -> Result<Vec<T>, Error> {
-        let bytes = self.map(section)?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
-        let bytes = bytes.map_err(|error| failed("reading an array of", &error))?.unwrap_or_default();
+        let bytes = self.first(section)?;
         Ok(bytes.chunks_exact(T::SIZE).take(len).map(T::read).collect())
+    }
+
+    /// The first value of an array.
+    pub fn first(&self, array: &str) -> Result<Vec<u8>, Error> {
+        let bytes = self.map(array)?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        Ok(bytes.map_err(|error| failed("reading an array of", &error))?.unwrap_or_default())
     }
 
     /// Whether a program is attached.

@@ -2,6 +2,7 @@
 
 mod events;
 mod jvm;
+mod lottery;
 mod names;
 mod pace;
 mod places;
@@ -9,14 +10,12 @@ mod programs;
 mod returns;
 mod rows;
 mod shared;
-mod state;
 mod timer;
 mod waits;
 
 pub use names::{Names, Stack};
 pub use returns::{Over, Returns};
-pub use shared::{Parts, Record};
-pub use state::State;
+pub use shared::{Parts, Record, State};
 
 use crate::{Error, Events, Options, StackKinds};
 use latscope_event::{Field, FieldSet};
@@ -41,6 +40,7 @@ pub const FILLS: FieldSet = FieldSet::ALWAYS
         Field::StackQuality,
         Field::StackSource,
         Field::Stack,
+        Field::SampleWeight,
     ])
     .union(BY_NAME);
 /// Those that are filled when they are asked for by name.

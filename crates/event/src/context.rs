@@ -1,7 +1,7 @@
 //! What a trace says about itself beside its events: where it comes from, what its clock means,
 //! and an account of everything lost, repaired or unfinished. Views print it under every picture.
 
-use crate::{Anomaly, Note, Severity, Tally, TraceStart, Unfinished};
+use crate::{Anomaly, Note, Severity, Tally, TraceStart, Unfinished, Wait};
 use serde::{Deserialize, Serialize};
 
 /// What the numbers in [`Field::Time`](crate::Field::Time) mean.
@@ -69,7 +69,7 @@ pub struct Context {
     pub start_ns: Option<i64>,
     /// What was lost, repaired, unfinished.
     pub tally: Tally,
-    /// The longest of the unfinished, longest first, at most [`Context::UNFINISHED_KEPT`].
+    /// The longest of the unfinished, longest first and threads that sleep last, at most [`Context::UNFINISHED_KEPT`].
     pub unfinished: Vec<Unfinished>,
     /// Whether [`Context::unfinished`] is all that was in flight when the trace ended (up to its limit). Logs of completed
     /// I/O do not know, nor do traces of older versions.
@@ -139,10 +139,12 @@ impl Context {
         }
     }
 
-    /// Puts the unfinished in order, the longest first, and keeps as many as there is room for. Those of one age are in the
-    /// order of their words, so that a trace is described in the same way each time.
+    /// Puts the unfinished in order, the longest first and threads that sleep last, and keeps as many as there is room for. Those of
+    /// one age are in the order of their words, so that a trace is described in the same way each time.
     pub fn sort_unfinished(&mut self) {
-        self.unfinished.sort_by(|a, b| (b.at_least_ns, a.start_ns, &a.what).cmp(&(a.at_least_ns, b.start_ns, &b.what)));
+        let sleeps = |request: &Unfinished| request.wait == Wait::Sleeps;
+        let key = |a: &Unfinished, b: &Unfinished| (sleeps(a), b.at_least_ns, a.start_ns);
+        self.unfinished.sort_by(|a, b| key(a, b).cmp(&key(b, a)).then_with(|| a.what.cmp(&b.what)));
         self.unfinished.truncate(Context::UNFINISHED_KEPT);
     }
 
@@ -195,8 +197,7 @@ impl Context {
             all.lacking = lacking(contexts);
             all.source = format!("{} and {} more", all.source, rest.len());
         }
-        all.unfinished.sort_by_key(|unfinished| std::cmp::Reverse(unfinished.at_least_ns));
-        all.unfinished.truncate(Context::UNFINISHED_KEPT);
+        all.sort_unfinished();
         all.loss_ranges.truncate(Context::LOSS_RANGES_KEPT);
         all.notes.truncate(Context::NOTES_KEPT);
         all

@@ -4,6 +4,9 @@
 pub use crate::category::call_category;
 pub use crate::syscall_names::Machine;
 
+/// Calls that wait for completions of requests that their thread handed in before.
+pub const ASYNC_WAITS: [&str; 3] = ["io_getevents", "io_pgetevents", "io_uring_enter"];
+
 /// Where a system call keeps what an event has of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallShape {

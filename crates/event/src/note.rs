@@ -156,8 +156,14 @@ pub enum Note {
         skipped: u64,
         /// In 95 % of the samples, state and stack were no further apart, nanoseconds.
         parts_ns: u64,
-        /// Samples without a user stack, as their look had copied enough.
+        /// Samples without a user stack, as too many threads waited and others were drawn.
         capped: u64,
+        /// Waits with a stack that stand for the others, where these are left out; 0 where they are not.
+        #[serde(default)]
+        drawn: u64,
+        /// Waits that were left out, as they were never drawn.
+        #[serde(default)]
+        left_out: u64,
         /// Samples dropped, as their thread went on meanwhile.
         moved: u64,
     },
@@ -171,6 +177,9 @@ pub enum Note {
         time_ns: u64,
         /// The sum of all waits that were timed, nanoseconds.
         of_ns: u64,
+        /// The threads whose waits were timed: what the kernel tests of the filter; empty for all, `None` in older traces.
+        #[serde(default)]
+        threads: Option<String>,
     },
     /// Block requests have stacks of their issuers.
     RequestStacks {
@@ -188,6 +197,9 @@ pub enum Note {
         fast: u64,
         /// Of these, those whose issuer was looked at and still waited for them.
         baseline: u64,
+        /// Requests so slow that had not completed, and those of them that have a stack.
+        #[serde(default)]
+        unfinished: [u64; 2],
     },
     /// JVMs were asked for the names of the code that they compiled.
     JvmMaps {

@@ -27,6 +27,8 @@ pub struct Unfinished {
 pub enum Wait {
     /// It counts.
     Counts,
+    /// It counts, and is nothing to warn of: a thread waits for a timer, a lock or a message, as threads of idle programs do.
+    Sleeps,
     /// It does not: its device completed requests that were issued later, and for longer than its slowest request took.
     LeftBehind,
     /// It does not: the trace lacks completions, so its own may be missing too.
@@ -47,6 +49,21 @@ pub enum Value {
     Number(i64),
     /// A text.
     Text(String),
+}
+
+impl Wait {
+    /// How a row of a batch of what is in flight counts: a thread sleeps that neither is in disk sleep nor waits for asynchronous I/O
+    /// or for FUSE.
+    pub fn of_row(batch: &Batch, row: usize) -> Wait {
+        let is_async = |name| crate::kernel::ASYNC_WAITS.contains(&name);
+        match batch.text(Field::State, row) {
+            None | Some("disk sleep") => Wait::Counts,
+            Some(_) if batch.text(Field::Name, row).is_some_and(is_async) => Wait::Counts,
+            // A file system in user space keeps its callers in a sleep that signals end.
+            Some(_) if batch.text(Field::WaitClass, row) == Some("FUSE") => Wait::Counts,
+            Some(_) => Wait::Sleeps,
+        }
+    }
 }
 
 impl Unfinished {
@@ -72,6 +89,11 @@ impl Unfinished {
 
     /// Whether it counts as waiting.
     pub fn counts(&self) -> bool {
+        matches!(self.wait, Wait::Counts | Wait::Sleeps)
+    }
+
+    /// Whether it counts as waiting for storage, so that views name it.
+    pub fn is_stall(&self) -> bool {
         self.wait == Wait::Counts
     }
 
@@ -118,6 +140,32 @@ impl Unfinished {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_sleeps_counts_and_is_no_stall() {
+        let mut batch = Batch::new(FieldSet::ALWAYS.with(&[Field::State, Field::Name, Field::WaitClass]));
+        for (state, name, class) in [
+            ("disk sleep", "pread64", "direct read"),
+            ("sleep", "io_getevents", "libaio"),
+            ("sleep", "pread64", "FUSE"),
+            ("sleep", "futex", "futex"),
+            ("runnable", "", ""),
+        ] {
+            batch.push_i64(Field::Time, 0);
+            batch.push_u64(Field::Latency, 1);
+            batch.push_text(Field::State, Some(state.as_bytes()));
+            batch.push_text(Field::Name, Some(name.as_bytes()));
+            batch.push_text(Field::WaitClass, Some(class.as_bytes()));
+            batch.end_row();
+        }
+        let requests: Vec<Unfinished> =
+            (0..5).map(|row| Unfinished::from_row(String::new(), Wait::of_row(&batch, row), &batch, row)).collect();
+        assert_eq!(requests.iter().map(Unfinished::is_stall).collect::<Vec<_>>(), [true, true, true, false, false]);
+        assert!(requests.iter().all(Unfinished::counts) && Unfinished::batch(&requests).len() == 5);
+        assert_eq!(Wait::of_row(&Batch::new(FieldSet::ALWAYS), 0), Wait::Counts, "requests have no state");
+        // Versions that do not know it leave it out.
+        assert_eq!(serde_json::to_string(&Wait::Sleeps).unwrap(), "\"sleeps\"");
+    }
 
     fn sample() -> Batch {
         let mut batch = Batch::new(FieldSet::ALWAYS.with(&[Field::Device, Field::Size, Field::Pid, Field::Comm]));

@@ -44,7 +44,9 @@ struct Waiting {
 
 impl Waiting {
     fn add(&mut self, unfinished: &[Unfinished], is_left_out: bool) {
-        self.ages_ns.extend(unfinished.iter().map(|request| request.at_least_ns));
+        // A thread that sleeps waits for its time, and does not hang.
+        let stalls = unfinished.iter().filter(|request| request.is_stall());
+        self.ages_ns.extend(stalls.map(|request| request.at_least_ns));
         self.is_left_out |= is_left_out && !unfinished.is_empty();
     }
 }
@@ -276,7 +278,8 @@ impl Subject {
             let waiting = waiting_of(reading, context);
             self.waiting.add(&waiting, false);
             if !waiting.is_empty() {
-                hanging.extend(waiting.iter().map(|request| (request.start_ns, request.at_least_ns)));
+                let stalls = waiting.iter().filter(|request| request.is_stall());
+                hanging.extend(stalls.map(|request| (request.start_ns, request.at_least_ns)));
                 gather.add(Some(number), &Unfinished::batch(&waiting), None);
             }
         }

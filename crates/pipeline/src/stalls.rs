@@ -1,7 +1,7 @@
 //! What waits for long, noted while it waits for views that print nothing before their end.
 
 use crate::Notice;
-use latscope_event::{Batch, Column, Field, MISSING_U64, Mask, format_size};
+use latscope_event::{Batch, Column, Field, MISSING_U64, Mask, Wait, format_size};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,16 @@ pub struct Stalls {
 
 impl Stalls {
     /// The fields that describe a request.
-    pub const FIELDS: [Field; 6] = [Field::Device, Field::Name, Field::Kind, Field::Size, Field::Path, Field::Comm];
+    pub const FIELDS: [Field; 8] = [
+        Field::Device,
+        Field::Name,
+        Field::Kind,
+        Field::Size,
+        Field::Path,
+        Field::Comm,
+        Field::State,
+        Field::WaitClass,
+    ];
 
     /// Whether it is time for the next look.
     pub fn is_due(&mut self) -> bool {
@@ -36,7 +45,8 @@ impl Stalls {
     /// Looks at what waits: its time is the start, its latency the age.
     pub fn report(&mut self, batch: &Batch, mask: Option<&Mask>, notice: &mut dyn FnMut(Notice)) {
         let mut reported = HashMap::new();
-        let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
+        let is_stall = |row: &usize| Wait::of_row(batch, *row) == Wait::Counts;
+        let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))).filter(is_stall);
         let (mut lines, mut more) = (0, 0);
         for row in rows.filter(|&row| batch.latency()[row] >= FROM_NS) {
             let (age_ns, key) = (batch.latency()[row], (batch.time()[row], describe(batch, row)));

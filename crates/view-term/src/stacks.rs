@@ -180,8 +180,8 @@ impl StacksTable {
         if self.rows.len() > rows.len() {
             let rest = self.rows[rows.len()..].iter().map(|row| row.share).sum::<f64>();
             let text = format!(
-                "and {} more stacks with {}; --top shows more",
-                format_count((self.rows.len() - rows.len()) as u64),
+                "and {} with {}; --top shows more",
+                counted((self.rows.len() - rows.len()) as u64, "more stack"),
                 percent(rest)
             );
             lines.extend(wrap(&text, room.texts));
@@ -214,10 +214,11 @@ impl StacksTable {
         }
         if self.truncated.samples > 0 {
             sentences.push(format!(
-                "{} of {} samples ({}) lack their outer frames",
+                "{} of {} ({}) {} outer frames",
                 format_count(self.truncated.samples),
-                format_count(self.total.samples),
-                percent(self.truncated.samples as f64 / self.total.samples.max(1) as f64)
+                counted(self.total.samples, "sample"),
+                percent(self.truncated.samples as f64 / self.total.samples.max(1) as f64),
+                if self.truncated.samples == 1 { "lacks its" } else { "lack their" }
             ));
         }
         if self.total.waiting > 0 {

@@ -39,7 +39,7 @@ fn a_stack_is_named_by_the_function_that_leads_into_the_kernel() {
         text[3].contains("70.0 %") && text[3].contains("archive_scan  direct read  reader  sda +1  worker < main"),
         "{text:?}"
     );
-    assert!(text[4].starts_with("and 1 more stacks with 30.0 %"), "{text:?}");
+    assert!(text[4].starts_with("and 1 more stack with 30.0 %"), "{text:?}");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! How threads were sampled, and which requests have stacks, in words.
 
 use super::plural;
-use latscope_event::{Note, format_duration};
+use latscope_event::{Note, format_count, format_duration};
 
 /// The sentence of [`Note::Sampling`].
 pub fn sampling(note: &Note) -> String {
-    let Note::Sampling { asked_ns, median_ns, p95_ns, passes, skipped, parts_ns, capped, moved } = note else {
+    let Note::Sampling { asked_ns, median_ns, p95_ns, passes, skipped, parts_ns, capped, drawn, left_out, moved } =
+        note
+    else {
         return String::new();
     };
     let [asked, median, p95, parts] = [asked_ns, median_ns, p95_ns, parts_ns].map(|&ns| format_duration(ns));
@@ -17,6 +19,17 @@ pub fn sampling(note: &Note) -> String {
     if *parts_ns > 0 {
         text += &format!("; state and stack of a sample are at most {parts} apart (95 %)");
     }
+    if *left_out > 0 {
+        text += &format!(
+            "; too many threads waited at a time to take the stack of each, so {} that chance drew {} for {} that {} left \
+             out (sample_weight)",
+            plural(*drawn, "wait"),
+            if *drawn == 1 { "stands" } else { "stand" },
+            format_count(*left_out),
+            if *left_out == 1 { "was" } else { "were" },
+        );
+    }
+    let capped = if *left_out > 0 { &0 } else { capped };
     for (count, what, does, rest) in [
         (*skipped, "round", ["was", "were"], "left out (--cpu-budget allows more)"),
         (*capped, "sample", ["lacks its", "lack their"], "user stack, as there were too many at a time"),
@@ -31,24 +44,30 @@ pub fn sampling(note: &Note) -> String {
 
 /// The sentence of [`Note::ShortWaits`].
 pub fn short_waits(note: &Note) -> String {
-    let &Note::ShortWaits { below_ns, count, time_ns, of_ns } = note else {
+    let Note::ShortWaits { below_ns, count, time_ns, of_ns, threads } = note else {
         return String::new();
     };
-    let share = time_ns as f64 / of_ns.max(1) as f64;
+    let share = *time_ns as f64 / (*of_ns).max(1) as f64;
+    // Other conditions of a filter can be tested only of events.
+    let threads = match threads.as_deref() {
+        None => String::new(),
+        Some("") => ", over all threads of the machine (filters do not apply)".into(),
+        Some(words) => format!(", over threads with {words} (other filters do not apply)"),
+    };
     format!(
-        "{} shorter than {} {} not shown and in no stack: {} of {} off the CPU ({:.1} %)",
-        plural(count, "wait"),
-        format_duration(below_ns),
-        if count == 1 { "is" } else { "are" },
-        format_duration(time_ns),
-        format_duration(of_ns),
+        "{} shorter than {} {} not shown and in no stack: {} of {} off the CPU ({:.1} %){threads}",
+        plural(*count, "wait"),
+        format_duration(*below_ns),
+        if *count == 1 { "is" } else { "are" },
+        format_duration(*time_ns),
+        format_duration(*of_ns),
         100.0 * share
     )
 }
 
 /// The sentence of [`Note::RequestStacks`].
 pub fn request_stacks(note: &Note) -> String {
-    let &Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline } = note else {
+    let &Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline, unfinished } = note else {
         return String::new();
     };
     let has = |count| if count == 1 { "has" } else { "have" };
@@ -58,14 +77,23 @@ pub fn request_stacks(note: &Note) -> String {
         "of {} of {} or more, {} {} the stack of the thread that waited",
         plural(slow, "request"),
         format_duration(slow_ns),
-        latscope_event::format_count(waiting),
+        format_count(waiting),
         has(waiting)
     );
     if moved_on > 0 {
         text += &format!(
             ", and {} {} none, as the issuer had moved on (--stacks 1/N takes stacks at the issue)",
-            latscope_event::format_count(moved_on),
+            format_count(moved_on),
             has(moved_on)
+        );
+    }
+    if unfinished[0] > 0 {
+        text += &format!(
+            "; {} more {} not completed, and {} of them {} a stack",
+            format_count(unfinished[0]),
+            has(unfinished[0]),
+            format_count(unfinished[1]),
+            has(unfinished[1])
         );
     }
     if issued > 0 {
@@ -73,7 +101,7 @@ pub fn request_stacks(note: &Note) -> String {
     }
     text + &format!(
         "; {} of {} {} one to compare with, so shares are right among slow ones only (lat >= {})",
-        latscope_event::format_count(baseline),
+        format_count(baseline),
         plural(fast, "faster request"),
         has(baseline),
         format_duration(slow_ns)
@@ -94,23 +122,48 @@ mod tests {
             skipped,
             parts_ns: 1000,
             capped,
+            drawn: 0,
+            left_out: 0,
             moved: 0,
         };
         let one = sampling(&note(1, 1));
         assert!(one.contains("sampled 1 time,") && one.contains("1 round was left out"), "{one}");
         assert!(one.contains("1 sample lacks its user stack") && !one.contains("dropped"), "{one}");
         let many = sampling(&note(2, 2000));
+        let note = Note::Sampling {
+            asked_ns: 1,
+            median_ns: 1,
+            p95_ns: 1,
+            passes: 9,
+            skipped: 0,
+            parts_ns: 0,
+            capped: 5000,
+            drawn: 1200,
+            left_out: 1,
+            moved: 0,
+        };
+        let drawn = "so 1,200 waits that chance drew stand for 1 that was left out (sample_weight)";
+        assert!(sampling(&note).contains(drawn) && !sampling(&note).contains("5,000"), "{}", sampling(&note));
         assert!(many.contains("2 rounds were left out") && many.contains("2,000 samples lack their"), "{many}");
     }
 
     #[test]
     fn the_share_of_short_waits_is_of_all_waits() {
-        let note = |count| Note::ShortWaits { below_ns: 1_000_000, count, time_ns: 30_000_000, of_ns: 1_200_000_000 };
+        let note = |count, threads: Option<&str>| {
+            let threads = threads.map(str::to_string);
+            Note::ShortWaits { below_ns: 1_000_000, count, time_ns: 30_000_000, of_ns: 1_200_000_000, threads }
+        };
+        let words = "2,000 waits shorter than 1ms are not shown and in no stack: 30ms of 1.2s off the CPU (2.5 %)";
+        assert_eq!(short_waits(&note(2000, None)), words);
         assert_eq!(
-            short_waits(&note(2000)),
-            "2,000 waits shorter than 1ms are not shown and in no stack: 30ms of 1.2s off the CPU (2.5 %)"
+            short_waits(&note(2000, Some(""))),
+            format!("{words}, over all threads of the machine (filters do not apply)")
         );
-        assert!(short_waits(&note(1)).starts_with("1 wait shorter than 1ms is not shown"));
+        assert_eq!(
+            short_waits(&note(2000, Some("pid = 5"))),
+            format!("{words}, over threads with pid = 5 (other filters do not apply)")
+        );
+        assert!(short_waits(&note(1, None)).starts_with("1 wait shorter than 1ms is not shown"));
     }
 
     #[test]
@@ -123,6 +176,7 @@ mod tests {
             moved_on,
             fast: 3000,
             baseline: 1,
+            unfinished: [0, 0],
         };
         assert_eq!(
             request_stacks(&note(Some(50_000_000), 1)),

@@ -7,12 +7,13 @@ use latscope_view_term::Line;
 use std::cmp::Reverse;
 
 impl App {
-    /// What waits and passes the filter, the oldest first.
+    /// What waits for storage and passes the filter, the oldest first.
     fn in_flight(&self) -> Vec<Unfinished> {
         let mut pass = Pass::new(&self.reading);
         // A filter that cannot be resolved was refused when it was typed.
         let Ok((batch, mask)) = pass.batch(&self.context, &self.waiting) else { return Vec::new() };
-        let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
+        let is_stall = |row: &usize| Wait::of_row(batch, *row) == Wait::Counts;
+        let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))).filter(is_stall);
         let unfinished = |row| Unfinished::from_row(describe(batch, row), Wait::Counts, batch, row);
         let mut found: Vec<Unfinished> = rows.map(unfinished).collect();
         found.sort_by_key(|unfinished| Reverse(unfinished.at_least_ns));
@@ -34,7 +35,7 @@ impl App {
             vec![Line::new("In flight now:")]
         };
         let found = if self.watch.is_none() { self.context.unfinished.clone() } else { self.in_flight() };
-        for unfinished in &found {
+        for unfinished in found.iter().filter(|unfinished| unfinished.wait != Wait::Sleeps) {
             lines.push(Line::new(&format!("{:>8}  {}", format_duration(unfinished.at_least_ns), unfinished.what)));
         }
         if found.is_empty() {

@@ -24,6 +24,8 @@ pub struct Capture {
     own_stamps_ns: Option<u64>,
     /// When the programs were stopped.
     ended_ns: Option<i64>,
+    /// When requests began to count, by the clock of the kernel.
+    pub started_ns: u64,
 }
 
 impl Capture {
@@ -38,11 +40,12 @@ impl Capture {
         (needs, fallback): (Stamp, &'static [&'static str]),
         mode: &str,
     ) -> Result<Capture, Error> {
-        let programs: Vec<&str> = always.iter().chain(fallback).copied().collect();
+        let mut programs: Vec<&str> = always.iter().chain(fallback).copied().collect();
         opened.set_entries("desks", 1)?;
-        if !always.contains(&"start_stacked") {
-            opened.leave_out("stack_desks")?;
-            opened.leave_out("returning")?;
+        if always.contains(&"start_stacked") {
+            programs.push("look_at_hung");
+        } else {
+            ["stack_desks", "returning", "hung"].iter().try_for_each(|map| opened.leave_out(map))?;
         }
         let mut loaded = opened.load(&programs)?;
         let waiting = Waiting::new(kernel, &loaded, from_queue);
@@ -62,6 +65,7 @@ impl Capture {
         context.cover(clock.now_ns());
         let own_stamps_ns = always.contains(&"issue").then(|| clock.now_stamp_ns());
         let completes = always.first().copied().unwrap_or_default();
+        let started_ns = clock.now_stamp_ns();
         Ok(Capture {
             loaded,
             clock,
@@ -73,6 +77,7 @@ impl Capture {
             completes,
             own_stamps_ns,
             ended_ns: None,
+            started_ns,
         })
     }
 
@@ -81,6 +86,7 @@ impl Capture {
         if devices::disks().into_iter().any(|dev| devices::is_unstamped(dev, self.needs)) {
             self.attach_fallback()?;
         }
+        self.started_ns = self.clock.now_stamp_ns();
         self.loaded.set_variable(".data.running", 1)
     }
 

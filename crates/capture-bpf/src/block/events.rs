@@ -220,21 +220,24 @@ impl BlockEvents {
         }
     }
 
-    /// Looks at what waits now, with the stacks of issues, and names it.
+    /// Looks at what waits now, with the stacks that are known of it, and names it.
     fn fill_waiting(&mut self) -> Result<Vec<Unfinished>, Error> {
-        let stacks = self.stacks.as_ref().filter(|stacks| stacks.has_issues());
-        let issued: HashMap<u64, u32> = match stacks {
-            Some(_) => in_flight(&self.capture)?
-                .map(|(request, bytes)| (request, BlockIssuer::read(&bytes).issued))
-                .filter(|&(_, number)| number != 0)
-                .collect(),
+        let known = match &mut self.stacks {
+            Some(stacks) => {
+                let issuers = in_flight(&self.capture)?.map(|(request, bytes)| (request, BlockIssuer::read(&bytes)));
+                stacks.of_waiting(issuers, &mut self.capture, &mut self.batch)?
+            }
             None => HashMap::new(),
         };
         let (rows, sight) = self.capture.look(Some(&self.wanted))?;
         sight.fill(&mut self.waiting, rows, Some(&mut self.lookups));
-        if let Some(stacks) = stacks {
-            let numbers = sight.shown(rows).map(|row| issued.get(&row.request.request).copied());
-            stacks.add_to_waiting(numbers.take(self.waiting.len()), &self.batch, &mut self.waiting);
+        if let Some(stacks) = &mut self.stacks {
+            let found: Vec<_> = sight
+                .shown(rows)
+                .take(self.waiting.len())
+                .map(|row| known.get(&row.request.request).copied())
+                .collect();
+            stacks.add_to_waiting(found.into_iter(), &self.batch, &mut self.waiting);
         }
         Ok(sight.all_unfinished(rows, &self.waiting))
     }
@@ -258,7 +261,7 @@ impl BlockEvents {
 }
 
 /// The table of requests in flight: each with what is known of its issuer.
-fn in_flight(capture: &Capture) -> Result<impl Iterator<Item = (u64, Vec<u8>)>, Error> {
+fn in_flight(capture: &Capture) -> Result<impl Iterator<Item = (u64, Vec<u8>)> + use<>, Error> {
     let map = capture.loaded.map("in_flight")?;
     let cannot = |error| Error::Failed(format!("the table of requests in flight cannot be read: {error:#}"));
     let entries = map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY).map_err(cannot)?;
@@ -331,8 +334,11 @@ impl Events for BlockEvents {
         self.capture.refresh()?;
         self.account_stacks();
         let (unfinished, lost) = self.unfinished()?;
+        // What the devices had before the capture is in no table of ours.
+        let started_ns = self.capture.clock.unix_ns(self.capture.started_ns);
+        let before = self.waiting.time().iter().filter(|&&since_ns| since_ns < started_ns).count();
         self.capture.context.tally.add(Anomaly::ProcessGone, self.processes.unknown);
-        self.capture.context.tally.add(Anomaly::Unfinished, unfinished);
+        self.capture.context.tally.add(Anomaly::Unfinished, unfinished + before as u64);
         self.capture.context.tally.add(Anomaly::LostCompletion, lost);
         (self.capture.context.unfinished, self.capture.context.knows_unfinished) = (waiting, true);
         self.capture.context.sort_unfinished();

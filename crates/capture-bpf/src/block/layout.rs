@@ -119,6 +119,14 @@ shared! {
 }
 
 shared! {
+    /// A request that has not completed for long, and whether the stack of its issuer was found.
+    pub struct BlockHung {
+        request: u64,
+        found: u64,
+    }
+}
+
+shared! {
     /// What is asked of the walk over the tags of a disk, and where it stopped.
     pub struct BlockWalk {
         now_ns: u64,
@@ -181,6 +189,7 @@ mod tests {
         assert_layout(HEADERS, "block_config", BlockConfig::SIZE, BlockConfig::LAYOUT);
         assert_layout(HEADERS, "block_record", BlockRecord::SIZE, BlockRecord::LAYOUT);
         assert_layout(HEADERS, "block_issuer", BlockIssuer::SIZE, BlockIssuer::LAYOUT);
+        assert_layout(HEADERS, "block_hung", BlockHung::SIZE, BlockHung::LAYOUT);
         assert_layout(HEADERS, "block_walk", BlockWalk::SIZE, BlockWalk::LAYOUT);
         assert_layout(HEADERS, "block_waiting", BlockWaiting::SIZE, BlockWaiting::LAYOUT);
         let stacks = evaluate(HEADERS, &["LETTERS_ISSUED", "LETTERS_RETURNED", "LOOKED_NOT", "LOOKED_SLOW"]);

@@ -1,6 +1,9 @@
 //! Stacks of those who issue requests: taken when a slow request completes, or when one is issued.
 
-use super::layout::{BlockRecord, looked};
+use super::account::Capture;
+use super::layout::{BlockHung, BlockIssuer, BlockRecord, looked};
+use crate::Error;
+use crate::loader::Raw;
 use crate::stacks::{Names, Over, Parts, Record, Returns, Stack, State};
 use crate::{Options, RequestStacks};
 use latscope_event::{Batch, Column, Context, Field, MISSING_CODE, Note};
@@ -30,6 +33,8 @@ pub struct IssuerStacks {
     fast: u64,
     adapted: Instant,
     counts: Counts,
+    /// Where the issuers of requests stand that have waited for long, by request and its issue; `None`: elsewhere.
+    hung: HashMap<(u64, u64), Option<Stack>>,
 }
 
 #[derive(Default)]
@@ -40,6 +45,9 @@ struct Counts {
     moved_on: u64,
     fast: u64,
     baseline: u64,
+    /// Slow ones that have not completed, and those of them that have a stack.
+    unfinished: u64,
+    standing: u64,
 }
 
 /// Codes of the columns of a request about its stack.
@@ -81,6 +89,7 @@ impl IssuerStacks {
             fast: 0,
             adapted: Instant::now(),
             counts: Counts::default(),
+            hung: HashMap::new(),
         }
     }
 
@@ -97,23 +106,73 @@ impl IssuerStacks {
         self.order.push_back(number);
     }
 
-    /// Whether stacks are taken when requests are issued.
-    pub fn has_issues(&self) -> bool {
-        self.how.issue_one_in > 0
+    /// The stacks of requests in flight, and when they were taken: that of the issuer, if it still waits for a request that is slow
+    /// already, or else that of its issue.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub fn of_waiting(
+        &mut self,
+        in_flight: impl Iterator<Item = (u64, BlockIssuer)>,
+        capture: &mut Capture,
+        batch: &mut Batch,
+    ) -> Result<HashMap<u64, (Stack, &'static str)>, Error> {
+        let now_ns = capture.clock.now_stamp_ns();
+        let (mut stacks, known) = (HashMap::new(), std::mem::take(&mut self.hung));
+        for (request, issuer) in in_flight {
+            let since_ns = if issuer.issue_ns > 0 { issuer.issue_ns } else { issuer.start_ns };
+            let mut standing = None;
+            if issuer.wait > 0 && now_ns.saturating_sub(since_ns) >= self.how.slow_ns {
+                let found = match known.get(&(request, since_ns)) {
+                    Some(&found) => found,
+                    None => self.look_at(request, capture, batch)?,
+                };
+                self.hung.insert((request, since_ns), found);
+                standing = found.map(|stack| (stack, "waiting"));
+            }
+            let issued = || Some((*self.issued.get(&issuer.issued)?, "issue"));
+            if let Some(stack) = standing.or_else(issued) {
+                stacks.insert(request, stack);
+            }
+        }
+        Ok(stacks)
     }
 
-    /// Puts the stacks of their issues into the rows of requests that wait; `numbers` are those of the stacks, by row, and `names` the
-    /// batch that they were added with.
-    pub fn add_to_waiting(&self, numbers: impl Iterator<Item = Option<u32>>, names: &Batch, waiting: &mut Batch) {
+    /// Where the issuer of a request stands now, if it waits for it.
+    fn look_at(&mut self, request: u64, capture: &mut Capture, batch: &mut Batch) -> Result<Option<Stack>, Error> {
+        let mut asked = BlockHung { request, found: 0 };
+        capture.loaded.run("look_at_hung", &mut asked)?;
+        if asked.found == 0 {
+            return Ok(None);
+        }
+        let bytes = capture.loaded.first("hung")?;
+        let found = Record::next(bytes.get(BlockRecord::SIZE..).unwrap_or_default());
+        let name = |(record, parts, _): (Record, Parts, _)| {
+            self.names.name(&record, &parts, State::from_record(&record), batch)
+        };
+        Ok(found.map(name))
+    }
+
+    /// Puts the stacks of requests that wait into their rows; `names` is the batch that they were added with.
+    pub fn add_to_waiting(
+        &mut self,
+        stacks: impl Iterator<Item = Option<(Stack, &'static str)>>,
+        names: &Batch,
+        waiting: &mut Batch,
+    ) {
         let mut found =
             [Field::WaitClass, Field::StackQuality, Field::StackSource, Field::Stack].map(|field| (field, Vec::new()));
-        for number in numbers {
-            let stack = number.and_then(|number| self.issued.get(&number));
+        (self.counts.unfinished, self.counts.standing) = (0, 0);
+        for (row, stack) in stacks.enumerate() {
+            if waiting.latency()[row] >= self.how.slow_ns {
+                self.counts.unfinished += 1;
+                self.counts.standing += u64::from(stack.is_some());
+            }
             for (field, codes) in &mut found {
-                let text = stack.and_then(|stack| match field {
+                let text = stack.and_then(|(stack, source)| match field {
                     Field::WaitClass => names.dictionary(*field).text(stack.wait_class),
                     Field::StackQuality => names.dictionary(*field).text(stack.quality),
-                    Field::StackSource => Some("issue"),
+                    Field::StackSource => Some(source),
                     _ => names.dictionary(*field).text(stack.text),
                 });
                 codes.push(text.map_or(MISSING_CODE, |text| waiting.intern(*field, text.as_bytes())));
@@ -197,9 +256,10 @@ impl IssuerStacks {
 
     /// Puts the account into the context.
     pub fn account(&self, context: &mut Context) {
-        let Counts { slow, waiting, issued, moved_on, fast, baseline } = self.counts;
+        let Counts { slow, waiting, issued, moved_on, fast, baseline, unfinished, standing } = self.counts;
         let slow_ns = (self.how.slow_ns != u64::MAX).then_some(self.how.slow_ns);
-        let note = Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline };
+        let unfinished = [unfinished, standing];
+        let note = Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline, unfinished };
         context.notes.retain(|note| !matches!(note, Note::RequestStacks { .. }));
         context.note(note);
         self.names.account(context);

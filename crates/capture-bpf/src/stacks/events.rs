@@ -5,14 +5,14 @@ use super::pace::Pace;
 use super::places::Places;
 use super::programs::Programs;
 use super::returns::Returns;
-use super::rows::{Rows, Taken};
-use super::shared::{Parts, Record, flag, source};
-use super::state::State;
+use super::rows::{Doing, Rows, Taken};
+use super::shared::{Parts, Record, State, flag, source};
 use super::timer::period_ns;
 use super::waits::{Wait, Waits};
 use crate::loader::{MonotonicClock, Ring, thread_cpu};
 use crate::{Error, Events, Options, Sink, StackKinds};
 use latscope_event::{Anomaly, Batch, Context, Field, Unfinished, Wait as Waiting};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,8 @@ impl StackEvents {
         let kind = Places::kind(of.as_ref(), rows.containers.is_by_pid());
         let programs = Programs::start(options, kinds, kind)?;
         let ring = programs.loaded.ring("events")?;
-        let waits = Waits::new(programs.attached_ns, [kinds.sampled && !kinds.off_cpu, kinds.sampled && !kinds.on_cpu]);
+        let emits = [kinds.sampled && !kinds.off_cpu, kinds.sampled && !kinds.on_cpu];
+        let waits = Waits::new(programs.attached_ns, emits, how);
         let mut events = StackEvents {
             kinds,
             ring,
@@ -86,8 +87,8 @@ impl StackEvents {
     fn pass(&mut self) -> Result<(), Error> {
         let before = thread_cpu();
         let interval = self.pace.start();
-        self.waits.start_pass(self.programs.clock.now_stamp_ns(), interval.as_nanos() as u64);
-        self.programs.pass()?;
+        let drawn = self.waits.start_pass(self.programs.clock.now_stamp_ns(), interval.as_nanos() as u64);
+        self.programs.pass(drawn)?;
         self.drain()?;
         self.waits.end_pass(&mut self.rows, self.programs.clock);
         self.pace.end(thread_cpu().saturating_sub(before));
@@ -196,40 +197,69 @@ impl StackEvents {
         self.add_expired(false);
         let pace = self.kinds.sampled.then_some(&self.pace);
         self.rows.account(&mut self.programs.context);
-        self.programs.account(pace, self.rows.unknown(), self.timed_ns)
+        let timed_ns = self.timed_ns + self.lasting_ns();
+        self.programs.account(pace, &self.waits.lottery, self.rows.unknown(), timed_ns)
     }
 
-    /// Puts what waits for I/O into a batch of its own, the oldest first, and names it in the context.
-    fn fill_waiting(&mut self, names_all: bool) {
+    /// The waits that have not ended, as many as are kept: those for I/O first, and of either the oldest.
+    fn lasting(&self) -> Vec<(Waiting, &Wait)> {
+        let how =
+            |wait: &Wait| if is_io(&self.programs, &self.rows.batch, wait) { Waiting::Counts } else { Waiting::Sleeps };
+        let lasts = |wait: &&Wait| wait.doing.state != State::Running && !wait.doing.stack.is_idle;
+        let mut waits: Vec<(Waiting, &Wait)> = self.waits.iter().filter(lasts).map(|wait| (how(wait), wait)).collect();
+        waits.sort_unstable_by_key(|(how, wait)| (*how, wait.start_ns));
+        waits.truncate(Context::UNFINISHED_KEPT);
+        waits
+    }
+
+    /// What has not ended adds up to so much so far, as the last pass saw it; nothing where that was long ago.
+    fn lasting_ns(&self) -> u64 {
+        if self.looked.is_none_or(|looked| looked.elapsed() >= FRESH) {
+            return 0;
+        }
         let now_ns = self.programs.clock.now_stamp_ns();
-        let mut waiting: Vec<&Wait> = self.waits.iter().filter(|wait| is_io(&self.programs, wait)).collect();
-        waiting.sort_unstable_by_key(|wait| wait.start_ns);
-        waiting.truncate(Context::UNFINISHED_KEPT);
+        let waits = self.waits.iter().filter(|wait| wait.doing.state != State::Running && !wait.doing.stack.is_idle);
+        waits.map(|wait| now_ns.saturating_sub(wait.start_ns)).sum()
+    }
+
+    /// Puts what has not ended into a batch of its own, and names it in the context, while the capture runs only what waits for I/O.
+    /// Returns for how much of it that is so.
+    fn fill_waiting(&mut self, names_all: bool) -> u64 {
+        let now_ns = self.programs.clock.now_stamp_ns();
+        let waiting: Vec<(Waiting, Doing, u64)> =
+            self.lasting().into_iter().map(|(how, wait)| (how, wait.doing, wait.start_ns)).collect();
         let context = &mut self.programs.context;
         context.unfinished.clear();
         // What ended stays in the rows until it is handed on.
         self.waiting.follow(&self.rows.batch);
         self.waiting.clear();
         std::mem::swap(&mut self.waiting, &mut self.rows.batch);
-        for wait in waiting {
+        let mut stalls = 0;
+        for (how, doing, start_ns) in waiting {
             let row = self.rows.batch.len();
-            let age_ns = now_ns.saturating_sub(wait.start_ns);
-            self.rows.push(&wait.doing, wait.start_ns, age_ns, Taken::Sampled, self.programs.clock);
-            if names_all || age_ns >= STUCK_NS && context.unfinished.len() < crate::NAMED {
+            let age_ns = now_ns.saturating_sub(start_ns);
+            self.rows.push(&doing, start_ns, age_ns, Taken::Sampled, self.programs.clock);
+            let is_stall = how == Waiting::Counts;
+            stalls += u64::from(is_stall);
+            if names_all || is_stall && age_ns >= STUCK_NS && context.unfinished.len() < crate::NAMED {
                 let what = in_words(&self.rows.batch, row);
-                context.unfinished.push(Unfinished::from_row(what, Waiting::Counts, &self.rows.batch, row));
+                context.unfinished.push(Unfinished::from_row(what, how, &self.rows.batch, row));
             }
         }
         std::mem::swap(&mut self.waiting, &mut self.rows.batch);
         self.rows.batch.follow(&self.waiting);
+        stalls
     }
 }
 
-/// Whether a thread waits for a disk.
-fn is_io(programs: &Programs, wait: &Wait) -> bool {
+/// Whether a thread waits for storage.
+fn is_io(programs: &Programs, names: &Batch, wait: &Wait) -> bool {
     let doing = &wait.doing;
-    let is_async = doing.state == State::Sleep && programs.is_async(doing.call);
-    !doing.stack.is_idle && (doing.state == State::DiskSleep || is_async)
+    let is_async = || programs.is_async(doing.call);
+    // A file system in user space keeps its callers in a sleep that signals end.
+    let is_fuse = || names.dictionary(Field::WaitClass).text(doing.stack.wait_class) == Some("FUSE");
+    !doing.stack.is_idle
+        && (doing.state == State::DiskSleep || doing.state == State::Sleep && (is_async() || is_fuse()))
 }
 
 /// `pread64 of /data/a by fio, thread 12: direct read`.
@@ -300,18 +330,18 @@ impl Events for StackEvents {
         self.drain()?;
         self.add_expired(true);
         let mut flow = self.hand_on(sink);
-        let programs = &self.programs;
-        let (clock, timed) = (programs.clock, self.kinds.off_cpu);
-        self.waits.finish(timed, &mut self.rows, clock, |wait| is_io(programs, wait));
+        // What lasts is beside the events, as far as there is room.
+        let kept: HashSet<u32> = self.lasting().into_iter().map(|(_, wait)| wait.doing.tid).collect();
+        let (clock, timed) = (self.programs.clock, self.kinds.off_cpu);
+        self.waits.finish(timed, &mut self.rows, clock, |wait| kept.contains(&wait.doing.tid));
         if flow.is_continue() {
             flow = self.hand_on(sink);
         }
         let _ = flow;
-        self.fill_waiting(true);
-        let unfinished = self.waiting.len() as u64;
+        let stalls = self.fill_waiting(true);
         self.account()?;
         let mut context = self.programs.context;
-        context.tally.add(Anomaly::Unfinished, unfinished);
+        context.tally.add(Anomaly::Unfinished, stalls);
         context.knows_unfinished = true;
         context.sort_unfinished();
         Ok(context)

@@ -1,8 +1,7 @@
 //! Stacks of records as text, each named once.
 
 use super::jvm::JvmMaps;
-use super::shared::{Parts, Record, flag};
-use super::state::State;
+use super::shared::{Parts, Record, State, flag};
 use crate::StackOptions;
 use crate::loader::Raw;
 use latscope_event::{Batch, Context, Field, MISSING_CODE};

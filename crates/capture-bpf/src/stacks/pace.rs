@@ -10,6 +10,22 @@ const SAVED: Duration = Duration::from_secs(20);
 /// What is paid once and is more than was saved costs no more than so much time without passes.
 const OWED: Duration = Duration::from_secs(2);
 
+/// Numbers that look random; Knuth, The Art of Computer Programming, volume 2, 3.3.4.
+pub struct Random(u64);
+
+impl Random {
+    /// The sequence that starts here.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// From 0 up to 1.
+    pub fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as f64 / (1u64 << 31) as f64
+    }
+}
+
 /// When the next pass is due, and how the last ones went.
 pub struct Pace {
     asked: Duration,
@@ -21,8 +37,7 @@ pub struct Pace {
     due: Instant,
     last: Instant,
     pub passes: u64,
-    /// Numbers that look random; Knuth, The Art of Computer Programming, volume 2, 3.3.4.
-    random: u64,
+    random: Random,
     intervals: Histogram,
     parts: Histogram,
 }
@@ -40,7 +55,7 @@ impl Pace {
             due: now + asked,
             last: now,
             passes: 0,
-            random: 0,
+            random: Random::new(0),
             intervals: Histogram::new(Grid::FINE, false),
             parts: Histogram::new(Grid::FINE, false),
         }
@@ -68,8 +83,7 @@ impl Pace {
             self.left = (self.left - cost.as_secs_f64()).max(-OWED.as_secs_f64() * self.budget);
         }
         // Programs have timers, too: passes of a fixed period would see them in the same phase again and again.
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let interval = self.interval().mul_f64(0.75 + (self.random >> 33) as f64 / (1u64 << 32) as f64);
+        let interval = self.interval().mul_f64(0.75 + 0.5 * self.random.next());
         // A pass that came late does not make the next ones come faster.
         self.due = (self.due + interval).max(self.last + interval / 2).max(Instant::now());
     }

@@ -1,18 +1,16 @@
 //! The programs at work: configured, attached, and their account.
 
+use super::lottery::Lottery;
 use super::pace::Pace;
 use super::places::LEFT_OUT;
 use super::shared::{CALLS, COUNTS, Config, Count, NO_THRESHOLD, OBJECT, call, place};
 use crate::loader::{Loaded, MonotonicClock, Opened};
 use crate::probe::{Kernel, read_trimmed};
 use crate::wanted::Wanted;
-use crate::{Error, Options, StackKinds};
-use latscope_event::kernel::{FdFrom, Machine, call_shape};
+use crate::{Error, Options, PushDown, StackKinds};
+use latscope_event::kernel::{ASYNC_WAITS, FdFrom, Machine, call_shape};
 use latscope_event::{Anomaly, Clock, Context, Field, LossRange, Note};
 use libbpf_rs::{Link, MapType};
-
-/// Calls that wait for completions of requests that their thread handed in before.
-const ASYNC: [&str; 3] = ["io_getevents", "io_pgetevents", "io_uring_enter"];
 
 /// Attached programs.
 pub struct Programs {
@@ -24,6 +22,8 @@ pub struct Programs {
     pub sees_returns: bool,
     sampler: Link,
     threshold_ns: u64,
+    /// Whose waits are timed, in words.
+    threads: String,
     calls: [u8; CALLS],
     ring_full: u64,
     refreshed_ns: i64,
@@ -41,7 +41,7 @@ fn config(options: &Options, kinds: StackKinds, places: u32) -> Config {
         if call_shape(name.as_bytes()).fd == FdFrom::Argument {
             *bits |= call::FD;
         }
-        if ASYNC.contains(&name) {
+        if ASYNC_WAITS.contains(&name) {
             *bits |= call::ASYNC;
         }
     }
@@ -50,7 +50,7 @@ fn config(options: &Options, kinds: StackKinds, places: u32) -> Config {
         threads: Wanted::new(push_down),
         user_stacks: u32::from(how.user_stacks),
         all_threads: u32::from(how.all_threads || kinds.off_cpu),
-        copies: how.copies,
+        copies: how.copies.saturating_mul(2),
         want_file: u32::from(any(&[
             Field::Path,
             Field::FdType,
@@ -63,6 +63,24 @@ fn config(options: &Options, kinds: StackKinds, places: u32) -> Config {
         pad: 0,
         calls,
     }
+}
+
+/// Which threads the programs look at: `pid in (5, 7) and comm = dd`; nothing for all.
+fn in_words(push_down: &PushDown) -> String {
+    let tested = Wanted::new(push_down);
+    let pids: Vec<String> = push_down.pids.iter().map(u32::to_string).collect();
+    let lists = [
+        ("pid", &pids, tested.pids_len),
+        ("comm", &push_down.comms, tested.comms_len),
+        ("process", &push_down.processes, tested.processes_len),
+    ];
+    let lists = lists.into_iter().filter(|&(.., len)| len > 0);
+    let lists = lists.map(|(name, list, _)| match &list[..] {
+        [one] => format!("{name} = {one}"),
+        several => format!("{name} in ({})", several.join(", ")),
+    });
+    let containers = push_down.containers.is_some().then(|| "a selected container".to_string());
+    lists.chain(containers).collect::<Vec<_>>().join(" and ")
 }
 
 impl Programs {
@@ -128,6 +146,7 @@ impl Programs {
             sees_returns,
             sampler,
             threshold_ns: config.threshold_ns,
+            threads: in_words(&options.push_down),
             calls: config.calls,
             ring_full: 0,
             refreshed_ns: now_ns,
@@ -135,8 +154,9 @@ impl Programs {
         })
     }
 
-    /// Has the sampler look at all threads; what it finds is in the ring then.
-    pub fn pass(&self) -> Result<(), Error> {
+    /// Has the sampler look at all threads; what it finds is in the ring then. Of 2^32 user stacks it copies so many.
+    pub fn pass(&self, drawn: u32) -> Result<(), Error> {
+        self.loaded.set_variable(".data.drawn", drawn)?;
         self.loaded.set_variable(".data.copied", 0)?;
         self.loaded.run_iterator(&self.sampler)
     }
@@ -148,7 +168,13 @@ impl Programs {
 
     /// Brings the account up to date.
     /// `timed_ns`: the sum of the waits that became events.
-    pub fn account(&mut self, pace: Option<&Pace>, unknown: u64, timed_ns: u64) -> Result<(), Error> {
+    pub fn account(
+        &mut self,
+        pace: Option<&Pace>,
+        lottery: &Lottery,
+        unknown: u64,
+        timed_ns: u64,
+    ) -> Result<(), Error> {
         self.clock.follow();
         let counts = self.loaded.counts::<COUNTS>()?;
         let of = |count: Count| counts[count as usize];
@@ -178,7 +204,8 @@ impl Programs {
         if of(Count::Short) > 0 {
             let (below_ns, count, time_ns) = (self.threshold_ns, of(Count::Short), of(Count::ShortNs));
             self.context.notes.retain(|note| !matches!(note, Note::ShortWaits { .. }));
-            self.context.note(Note::ShortWaits { below_ns, count, time_ns, of_ns: time_ns + timed_ns });
+            let threads = Some(self.threads.clone());
+            self.context.note(Note::ShortWaits { below_ns, count, time_ns, of_ns: time_ns + timed_ns, threads });
         }
         if let Some(pace) = pace
             && let [Some([median_ns, p95_ns]), parts] = pace.quantiles()
@@ -191,6 +218,8 @@ impl Programs {
                 skipped: pace.skipped(),
                 parts_ns: parts.map_or(0, |[_, p95_ns]| p95_ns),
                 capped: of(Count::Capped),
+                drawn: lottery.kept,
+                left_out: lottery.left_out,
                 moved: of(Count::Moved),
             };
             self.context.notes.retain(|note| !matches!(note, Note::Sampling { .. }));
@@ -205,5 +234,22 @@ impl Programs {
         self.loaded.detach_all();
         let offset_ns = MonotonicClock::measure().offset_ns;
         self.context.properties.insert("clock_offset_end_ns".into(), offset_ns.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_named_by_what_is_tested_of_them() {
+        let of = |pids: &[u32], comms: usize| {
+            let comms = (0..comms).map(|number| format!("dd{number}")).collect();
+            in_words(&PushDown { pids: pids.into(), comms, ..PushDown::default() })
+        };
+        assert_eq!(of(&[], 0), "");
+        assert_eq!(of(&[5], 0), "pid = 5");
+        assert_eq!(of(&[5, 7], 1), "pid in (5, 7) and comm = dd0");
+        assert_eq!(of(&[], 9), "", "a list that is too long is not tested in the kernel");
     }
 }

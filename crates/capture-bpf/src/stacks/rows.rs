@@ -1,8 +1,7 @@
 //! Records as rows of a batch.
 
 use super::names::{Names, RUN_QUEUE, Stack};
-use super::shared::{Parts, Record};
-use super::state::State;
+use super::shared::{Parts, Record, State};
 use crate::StackOptions;
 use crate::container::Containers;
 use crate::fd::{Devices, Expected};
@@ -120,6 +119,21 @@ impl Rows {
             (codes[4], codes[5]) = (model, rotational);
         }
         codes
+    }
+
+    /// Appends a wait that was sampled and stands for so many; times as in [`Rows::push`].
+    pub fn push_sample(
+        &mut self,
+        doing: &Doing,
+        start_ns: u64,
+        latency_ns: u64,
+        stands_for: u64,
+        clock: MonotonicClock,
+    ) {
+        if stands_for > 1 {
+            self.batch.push_i64(Field::SampleWeight, i64::try_from(stands_for).unwrap_or(i64::MAX));
+        }
+        self.push(doing, start_ns, latency_ns, Taken::Sampled, clock);
     }
 
     /// Appends an event: from `start_ns` on, by the clock of the kernel, for `latency_ns`.

@@ -2,6 +2,7 @@
 
 use crate::loader::shared;
 use crate::wanted::Wanted;
+use latscope_unwind::ThreadState;
 
 /// The checked-in object.
 pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/stacks/stacks.bpf.o.zst");
@@ -10,6 +11,9 @@ pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/stacks/stacks.bpf.o.zs
 pub const PAGE: u64 = 4096;
 /// System calls by number.
 pub const CALLS: usize = 512;
+
+/// The value of the variable `drawn` with which the user stacks of all threads are copied.
+pub const ALL_DRAWN: u32 = u32::MAX;
 
 /// [`Config::threshold_ns`] where waits are not timed.
 pub const NO_THRESHOLD: u64 = u64::MAX;
@@ -39,6 +43,7 @@ pub mod flag {
     pub const SAME: u16 = 1;
     pub const KTHREAD: u16 = 4;
     pub const RUNNING: u16 = 8;
+    pub const NOT_DRAWN: u16 = 32;
 }
 
 /// What the programs count, by slot.
@@ -104,6 +109,55 @@ shared! {
         kernel_len: u16,
         names_len: u16,
         user_len: u16,
+    }
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    Running,
+    /// It could run, and waits for a CPU.
+    Runnable,
+    DiskSleep,
+    Sleep,
+    Stopped,
+}
+
+impl State {
+    /// As `Field::State` has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Running => "running",
+            State::Runnable => "runnable",
+            State::DiskSleep => "disk sleep",
+            State::Sleep => "sleep",
+            State::Stopped => "stopped",
+        }
+    }
+
+    /// As the scheduler has it.
+    pub fn of_scheduler(self) -> ThreadState {
+        match self {
+            State::Running | State::Runnable => ThreadState::Running,
+            State::DiskSleep => ThreadState::Uninterruptible,
+            State::Sleep => ThreadState::Sleeping,
+            State::Stopped => ThreadState::Stopped,
+        }
+    }
+
+    /// The state of the thread of a record.
+    pub fn from_record(record: &Record) -> State {
+        const SLEEP: u32 = 1;
+        const DISK_SLEEP: u32 = 2;
+        const STOPPED: u32 = 4 | 8;
+        match record.state {
+            _ if record.has(flag::RUNNING) => State::Running,
+            0 => State::Runnable,
+            state if state & DISK_SLEEP != 0 => State::DiskSleep,
+            state if state & SLEEP != 0 => State::Sleep,
+            state if state & STOPPED != 0 => State::Stopped,
+            _ => State::Sleep,
+        }
     }
 }
 
@@ -180,6 +234,7 @@ mod tests {
             (flag::SAME.into(), "FLAG_SAME"),
             (flag::KTHREAD.into(), "FLAG_KTHREAD"),
             (flag::RUNNING.into(), "FLAG_RUNNING"),
+            (flag::NOT_DRAWN.into(), "FLAG_NOT_DRAWN"),
         ];
         let names: Vec<_> = ours.iter().map(|&(_, name)| name).collect();
         let numbers: Vec<_> = ours.iter().map(|&(number, _)| number).collect();

@@ -1,8 +1,9 @@
 //! What threads do over several passes: samples of a thread whose switch counters stand still are one wait.
 
+use super::lottery::{Lot, Lottery};
 use super::rows::{Doing, Rows, Taken};
-use super::shared::{Parts, Record, flag};
-use super::state::State;
+use super::shared::{Parts, Record, State, flag};
+use crate::StackOptions;
 use crate::loader::MonotonicClock;
 use std::collections::HashMap;
 
@@ -17,6 +18,10 @@ pub struct Waits {
     attached_ns: u64,
     /// Whether waits become events when they end, and whether times on a CPU do.
     emits: [bool; 2],
+    /// Which of them show their user stack.
+    pub lottery: Lottery,
+    /// Whether user stacks are copied at all.
+    has_user: bool,
 }
 
 /// What a thread does since some time.
@@ -27,27 +32,36 @@ pub struct Wait {
     /// The sum of the intervals of the passes that saw it.
     pub latency_ns: u64,
     pass: u64,
+    lot: Lot,
 }
 
 impl Waits {
     /// Knows nothing yet.
-    pub fn new(attached_ns: u64, emits: [bool; 2]) -> Waits {
-        Waits { by_thread: HashMap::new(), pass: 0, now_ns: attached_ns, interval_ns: 0, attached_ns, emits }
+    pub fn new(attached_ns: u64, emits: [bool; 2], how: &StackOptions) -> Waits {
+        let lottery = Lottery::new(how.copies);
+        let (by_thread, has_user) = (HashMap::new(), how.user_stacks);
+        Waits { by_thread, pass: 0, now_ns: attached_ns, interval_ns: 0, attached_ns, emits, lottery, has_user }
     }
 
-    /// A pass starts now.
-    pub fn start_pass(&mut self, now_ns: u64, interval_ns: u64) {
+    /// A pass starts now; of 2^32 threads it draws so many.
+    pub fn start_pass(&mut self, now_ns: u64, interval_ns: u64) -> u32 {
         (self.pass, self.now_ns, self.interval_ns) = (self.pass + 1, now_ns, interval_ns);
+        self.lottery.start()
     }
 
     /// Takes in what a pass says of a thread.
     pub fn add(&mut self, record: &Record, parts: &Parts, rows: &mut Rows, clock: MonotonicClock) {
         let state = State::from_record(record);
+        let is_drawn = !record.has(flag::NOT_DRAWN);
+        let is_whole = !self.has_user || record.has(flag::KTHREAD) || state == State::Running;
         let known = self.by_thread.get_mut(&record.tid);
         let known = known.filter(|wait| wait.switches == record.switches && wait.doing.state == state);
         if let Some(wait) = known {
             if !record.has(flag::SAME) {
                 wait.doing = rows.doing(record, parts, state);
+                if !is_whole {
+                    self.lottery.add(&mut wait.lot, is_drawn);
+                }
             }
             if wait.pass != self.pass {
                 wait.latency_ns += self.interval_ns;
@@ -64,7 +78,11 @@ impl Waits {
         };
         let doing = rows.doing(record, parts, state);
         let (pass, latency_ns) = (self.pass, self.interval_ns);
-        let wait = Wait { doing, switches: record.switches, start_ns, latency_ns, pass };
+        let mut lot = if is_whole { Lot::WHOLE } else { Lot::NEW };
+        if !is_whole {
+            self.lottery.add(&mut lot, is_drawn);
+        }
+        let wait = Wait { doing, switches: record.switches, start_ns, latency_ns, pass, lot };
         if let Some(ended) = self.by_thread.insert(record.tid, wait) {
             self.emit(&ended, rows, clock);
         }
@@ -78,22 +96,29 @@ impl Waits {
     /// A pass is over: what it did not see has ended.
     pub fn end_pass(&mut self, rows: &mut Rows, clock: MonotonicClock) {
         let pass = self.pass;
+        self.lottery.end();
+        for wait in self.by_thread.values_mut().filter(|wait| wait.pass == pass) {
+            self.lottery.pass_by(&mut wait.lot);
+        }
         let ended: Vec<Wait> = self.by_thread.extract_if(|_, wait| wait.pass != pass).map(|(_, wait)| wait).collect();
         ended.iter().for_each(|wait| self.emit(wait, rows, clock));
     }
 
-    fn emit(&self, wait: &Wait, rows: &mut Rows, clock: MonotonicClock) {
+    fn emit(&mut self, wait: &Wait, rows: &mut Rows, clock: MonotonicClock) {
         let [waits, runs] = self.emits;
         let emits = if wait.doing.state == State::Running { runs } else { waits };
-        if emits && !wait.doing.stack.is_idle {
-            rows.push(&wait.doing, wait.start_ns, wait.latency_ns, Taken::Sampled, clock);
+        if !emits || wait.doing.stack.is_idle {
+            return;
+        }
+        let stands_for = self.lottery.weight(wait.lot);
+        if stands_for > 0 {
+            rows.push_sample(&wait.doing, wait.start_ns, wait.latency_ns, stands_for, clock);
         }
     }
 
-    /// The capture ends, and with it all that is not a wait for I/O; those stay. `timed`: their time counts from when they left
-    /// the CPU.
-    pub fn finish(&mut self, timed: bool, rows: &mut Rows, clock: MonotonicClock, is_io: impl Fn(&Wait) -> bool) {
-        let over: Vec<Wait> = self.by_thread.extract_if(|_, wait| !is_io(wait)).map(|(_, wait)| wait).collect();
+    /// The capture ends, and with it all that does not stay. `timed`: the time of a wait counts from when it left the CPU.
+    pub fn finish(&mut self, timed: bool, rows: &mut Rows, clock: MonotonicClock, stays: impl Fn(&Wait) -> bool) {
+        let over: Vec<Wait> = self.by_thread.extract_if(|_, wait| !stays(wait)).map(|(_, wait)| wait).collect();
         for wait in over.iter().filter(|wait| !wait.doing.stack.is_idle) {
             match timed && wait.doing.state != State::Running {
                 true => {

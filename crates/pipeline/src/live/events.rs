@@ -135,7 +135,7 @@ impl<'a> Events<'a> {
     /// When the capture fails.
     pub fn in_flight(&mut self) -> Result<Vec<Unfinished>, Error> {
         let waiting = self.capture.waiting()?;
-        let request = |row| Unfinished::from_row(describe(waiting, row), Wait::Counts, waiting, row);
+        let request = |row| Unfinished::from_row(describe(waiting, row), Wait::of_row(waiting, row), waiting, row);
         Ok((0..waiting.len()).map(request).collect())
     }
 

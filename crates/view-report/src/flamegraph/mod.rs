@@ -163,7 +163,7 @@ impl Picture<'_> {
             numbers.push(crate::page::events(total.events));
         }
         if total.samples != total.events {
-            numbers.push(format!("{} samples", format_count(total.samples)));
+            numbers.push(amount(total, StackWidth::Samples));
         }
         if total.waiting > 0 {
             numbers.push(match total.waiting {
@@ -181,15 +181,19 @@ impl Picture<'_> {
         };
         let mut how = self.options.sampling.clone().unwrap_or_default();
         if self.samples > 0.0 {
-            let error = format!(
-                "shares with 95 % intervals, from {} samples of equal weight",
-                format_count(self.samples.round() as u64)
-            );
+            let error = match self.samples.round() as u64 {
+                0 | 1 => "shares with 95 % intervals, from one sample".to_string(),
+                samples => {
+                    format!("shares with 95 % intervals, from {} samples of equal weight", format_count(samples))
+                }
+            };
             how = if how.is_empty() { error } else { format!("{how} · {error}") };
         }
         let mut left_out = Vec::new();
         if tree.without().samples > 0 {
-            left_out.push(format!("{} without a stack are not shown", self.amount(tree.without())));
+            let is_one = self.options.unit != StackWidth::Time && tree.without().amount(self.options.unit) == 1;
+            let are = if is_one { "is" } else { "are" };
+            left_out.push(format!("{} without a stack {are} not shown", self.amount(tree.without())));
         }
         if tree.truncated().samples > 0 {
             let share = tree.truncated().samples as f64 / tree.total().samples.max(1) as f64;
@@ -202,7 +206,10 @@ impl Picture<'_> {
             ));
         }
         if tree.cut() > 0 {
-            left_out.push(format!("{} stacks are shown without some of their frames", format_count(tree.cut())));
+            left_out.push(match tree.cut() {
+                1 => "1 stack is shown without some of its frames".into(),
+                cut => format!("{} stacks are shown without some of their frames", format_count(cut)),
+            });
         }
         [self.page.origin(), numbers.join(" · "), sides, how, left_out.join(" · ")]
     }

@@ -141,5 +141,8 @@ fn what_has_no_stack_is_told() {
     tree.add(&batch, None);
     let svg = draw(Flames::Tree(&tree), &FlamegraphOptions::default());
     assert!(svg.contains("5ns without a stack are not shown"), "{svg}");
+    assert!(svg.contains("from one sample<") && !svg.contains("1 samples"), "{svg}");
+    let by_events = FlamegraphOptions { unit: StackWidth::Events, ..FlamegraphOptions::default() };
+    assert!(draw(Flames::Tree(&tree), &by_events).contains("1 event without a stack is not shown"));
     assert!(draw(Flames::Tree(&StackTree::new(Vec::new())), &FlamegraphOptions::default()).contains("no events"));
 }

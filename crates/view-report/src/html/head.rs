@@ -30,7 +30,7 @@ pub fn head(cube: &Cube, contexts: &[Context], options: &ReportOptions, lengths:
     let notes = notes.map(|note| json!({"text": note.text, "lost": note.severity == Severity::Lost}));
     let relative = |moment_ns: i64| i128::from(moment_ns) - i128::from(trace_start_ns);
     let unfinished = options.waiting.as_ref().unwrap_or(&context.unfinished).iter();
-    let mut unfinished: Vec<_> = unfinished.filter(|request| request.counts()).collect();
+    let mut unfinished: Vec<_> = unfinished.filter(|request| request.is_stall()).collect();
     unfinished.sort_by_key(|request| std::cmp::Reverse(request.at_least_ns));
     let listed = unfinished.iter().take(UNFINISHED).map(|request| {
         json!({"what": request.what, "start": relative(request.start_ns) as f64, "age": request.at_least_ns as f64})

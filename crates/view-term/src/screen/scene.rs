@@ -9,6 +9,7 @@ use crate::caption::Moments;
 use crate::scale::Strength;
 use crate::spectrogram::strength;
 use crate::{Orient, TimeLabels};
+use latscope_event::Wait;
 use latscope_histogram::Totals;
 use latscope_series::{HistogramSeries, Quantity};
 
@@ -224,7 +225,8 @@ fn strip_areas(inner: Area, count: usize, down: bool, heading: usize) -> Vec<Are
 
 /// What is in flight has its place on the axis too.
 fn with_waiting(totals: Totals, screen: &Screen) -> Totals {
-    let waiting = screen.context.unfinished.iter().map(|unfinished| unfinished.at_least_ns).max();
+    let requests = screen.context.unfinished.iter().filter(|unfinished| unfinished.wait != Wait::Sleeps);
+    let waiting = requests.map(|unfinished| unfinished.at_least_ns).max();
     match waiting {
         Some(at_least_ns) if totals.count > 0 && screen.series.quantity == Quantity::Latency => {
             Totals { max: totals.max.max(at_least_ns), ..totals }

@@ -189,12 +189,13 @@ impl Reader<'_> {
     }
 }
 
-/// What waits, of the rows that pass.
+/// What waits for storage, of the rows that pass.
 fn waiting(batch: &Batch, mask: Option<&Mask>) -> Vec<Unfinished> {
+    let is_stall = |row: &usize| Wait::of_row(batch, *row) == Wait::Counts;
     let row = |row| Unfinished::from_row(describe(batch, row), Wait::Counts, batch, row);
     match mask {
-        None => (0..batch.len()).map(row).collect(),
-        Some(mask) => mask.ones().map(row).collect(),
+        None => (0..batch.len()).filter(is_stall).map(row).collect(),
+        Some(mask) => mask.ones().filter(is_stall).map(row).collect(),
     }
 }
 
