@@ -2,7 +2,7 @@
 //! interface by the simple query protocol (version 3, <https://www.postgresql.org/docs/current/protocol.html>).
 
 use std::fmt;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -69,6 +69,9 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Words(why) | Refusal::Server(why) => f.write_str(why),
+            Refusal::Connection(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                write!(f, "the server did not answer within {} s", PATIENCE.as_secs())
+            }
             Refusal::Connection(error) => error.fmt(f),
             Refusal::Protocol => f.write_str("what answers is no PostgreSQL server"),
         }

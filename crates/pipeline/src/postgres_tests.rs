@@ -129,3 +129,13 @@ fn a_real_server_says_what_its_backends_do() {
     sleeper.wait().unwrap();
     assert_eq!(sleeps(&mut postgres), None);
 }
+
+/// A server that is stopped takes connections and answers nobody.
+#[test]
+fn a_server_that_does_not_answer_is_said_to() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let server = Server::parse(&format!("host=127.0.0.1 port={port} user=nobody")).unwrap();
+    let refused = Postgres::connect(&server).err().map(|why| why.to_string());
+    assert_eq!(refused.as_deref(), Some("the server did not answer within 5 s"));
+}
