@@ -162,3 +162,22 @@ fn waits_of_processes_with_the_same_number_are_waits_of_their_own() {
         assert!((same / 2 - 3..=same / 2 + 2).contains(&waits), "{comm}: {waits} waits of {same} processes");
     }
 }
+
+/// Names are read for a while before a capture starts: what happened meanwhile is no part of it.
+#[test]
+fn no_event_is_from_before_the_capture() {
+    let Some(_alone) = alone() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let words = ["record", "-s", "offcpu=100us,oncpu", "--for", "1s", "-w", trace.to_str().unwrap()];
+    crate::program::latscope(&words).success();
+    let mut ends = Vec::new();
+    let context = read(&trace, &ReadOptions::new(FieldSet::ALWAYS), &mut |_, batch| {
+        ends.extend((0..batch.len()).map(|row| batch.time()[row].saturating_add_unsigned(batch.latency()[row])));
+        ControlFlow::Continue(())
+    });
+    // The file begins a moment after the capture.
+    let (start_ns, _) = context.unwrap().span_ns.unwrap();
+    let early = ends.iter().filter(|&&end_ns| end_ns < start_ns - 500_000_000).count();
+    assert!(!ends.is_empty() && early == 0, "{early} of {}", ends.len());
+}

@@ -58,7 +58,7 @@ impl StackEvents {
         let programs = Programs::start(options, kinds, kind)?;
         let ring = programs.loaded.ring("events")?;
         let emits = [kinds.sampled && !kinds.off_cpu, kinds.sampled && !kinds.on_cpu];
-        let waits = Waits::new(programs.attached_ns, emits, how);
+        let waits = Waits::new(programs.started_ns, emits, how);
         let mut events = StackEvents {
             kinds,
             ring,
@@ -80,6 +80,10 @@ impl StackEvents {
         if kinds.off_cpu {
             events.pass()?; // the waits of now would be known only from the next ones on
         }
+        events.programs.begin()?;
+        events.waits.begin(events.programs.started_ns);
+        events.rows.batch.clear();
+        events.timed_ns = 0;
         Ok(events)
     }
 
@@ -131,6 +135,7 @@ impl StackEvents {
                     self.add_wait(&own, &over.parts(user), clock);
                 }
             }
+            source::TIMER if record.stamp_ns < self.programs.started_ns => {}
             source::TIMER => {
                 let doing = self.rows.doing(record, parts, State::Running);
                 let start_ns = record.stamp_ns.saturating_sub(self.tick_ns);
@@ -154,7 +159,7 @@ impl StackEvents {
             _ => record.woken_ns.clamp(record.since_ns, record.stamp_ns),
         };
         let own = self.rows.doing(record, parts, state);
-        if own.stack.is_idle {
+        if own.stack.is_idle || record.stamp_ns < self.programs.started_ns {
             return;
         }
         self.timed_ns += record.stamp_ns.saturating_sub(record.since_ns);
@@ -165,7 +170,7 @@ impl StackEvents {
             Some(wait) if wait.doing.state == state && parts.user.is_empty() => (wait.doing, Taken::Sampled),
             _ => (own, Taken::Switch),
         };
-        if state != State::Runnable {
+        if state != State::Runnable && ready_ns >= self.programs.started_ns {
             self.rows.push(&doing, record.since_ns, ready_ns - record.since_ns, taken, clock);
         }
         let queued_ns = record.stamp_ns.saturating_sub(ready_ns);

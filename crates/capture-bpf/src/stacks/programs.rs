@@ -17,7 +17,10 @@ pub struct Programs {
     pub loaded: Loaded,
     pub clock: MonotonicClock,
     pub context: Context,
-    pub attached_ns: u64,
+    /// Since when events count, by the clock of the kernel.
+    pub started_ns: u64,
+    /// Short waits and their time before that.
+    short_before: [u64; 2],
     /// Whether a thread shows its user stack when it returns from a wait that was timed.
     pub sees_returns: bool,
     sampler: Link,
@@ -142,7 +145,8 @@ impl Programs {
             loaded,
             clock,
             context,
-            attached_ns: clock.now_stamp_ns(),
+            started_ns: clock.now_stamp_ns(),
+            short_before: [0; 2],
             sees_returns,
             sampler,
             threshold_ns: config.threshold_ns,
@@ -152,6 +156,16 @@ impl Programs {
             refreshed_ns: now_ns,
             ended_ns: None,
         })
+    }
+
+    /// From here on events count: attaching programs, and reading the names of all that runs, takes a while.
+    pub fn begin(&mut self) -> Result<(), Error> {
+        let counts = self.loaded.counts::<COUNTS>()?;
+        self.short_before = [Count::Short, Count::ShortNs].map(|count| counts[count as usize]);
+        self.started_ns = self.clock.now_stamp_ns();
+        self.refreshed_ns = self.clock.now_ns();
+        self.context.span_ns = Some((self.refreshed_ns, self.refreshed_ns));
+        Ok(())
     }
 
     /// Has the sampler look at all threads; what it finds is in the ring then. Of 2^32 user stacks it copies so many.
@@ -176,7 +190,10 @@ impl Programs {
         timed_ns: u64,
     ) -> Result<(), Error> {
         self.clock.follow();
-        let counts = self.loaded.counts::<COUNTS>()?;
+        let mut counts = self.loaded.counts::<COUNTS>()?;
+        for (count, before) in [Count::Short, Count::ShortNs].into_iter().zip(self.short_before) {
+            counts[count as usize] -= before;
+        }
         let of = |count: Count| counts[count as usize];
         let tally = &mut self.context.tally;
         *tally = Default::default();

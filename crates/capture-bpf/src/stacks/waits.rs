@@ -43,6 +43,12 @@ impl Waits {
         Waits { by_thread, pass: 0, now_ns: attached_ns, interval_ns: 0, attached_ns, emits, lottery, has_user }
     }
 
+    /// Events count from now on, and so does what was seen already.
+    pub fn begin(&mut self, now_ns: u64) {
+        self.attached_ns = now_ns;
+        self.by_thread.values_mut().for_each(|wait| wait.start_ns = wait.start_ns.max(now_ns));
+    }
+
     /// A pass starts now; of 2^32 threads it draws so many.
     pub fn start_pass(&mut self, now_ns: u64, interval_ns: u64) -> u32 {
         (self.pass, self.now_ns, self.interval_ns) = (self.pass + 1, now_ns, interval_ns);
