@@ -53,7 +53,7 @@ fn remedy(error: &Failure) -> &'static str {
         }
         Failure::Width(_) => " Choose another interval.",
         Failure::Merge(MergeError::CountBy) => " Stored histograms count by completion; use count_by=\"completion\".",
-        Failure::NoStacks(_) => " Record them with stacks (perf record -g), or read a file of stacks.",
+        Failure::NoStacks(_) => " Record them with -s stacks, with -s block --stacks all, or by perf record -g.",
         Failure::NoStackTimes => " Use width=\"events\".",
         Failure::Read(error) => match error.remedy {
             Remedy::Lenient => " lenient=True skips and counts such rows.",

@@ -178,7 +178,7 @@ impl From<Error> for Failure {
             Error::Width(_) => " Choose another -i.",
             Error::Merge(MergeError::CountBy) => " Stored histograms count by completion; use --count-by completion.",
             Error::Read(error) => remedy(error.remedy),
-            Error::NoStacks(_) => " Record them with stacks (perf record -g), or read a file of stacks.",
+            Error::NoStacks(_) => " Record them with -s stacks, with -s block --stacks all, or by perf record -g.",
             Error::NoStackTimes => " Use --width events.",
             Error::NotGrowing { .. } => " Remove --follow, or follow text, a fio log or a .lat.",
             _ => "",
