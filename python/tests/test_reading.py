@@ -300,7 +300,7 @@ def test_stacks_and_flame_graphs(data: Data, program: Program, tmp_path: Path) -
     assert slow.flamegraph(against="lat < 1ms") == picture.read_text(encoding="utf-8")
     for call, sentence in [
         (lambda: slow.flamegraph(against="lat > 100h"), "No event of latency_ns > 360000s has a stack"),
-        (lambda: lat.read(data(STORY)).stacks(), r"has a stack\. Record them with stacks"),
+        (lambda: lat.read(data(STORY)).stacks(), r"has a stack\. Record them with -s stacks"),
         (lambda: trace.stacks(width="bytes"), "no width bytes; use time, events or samples"),
         (lambda: trace.flamegraph(color="red"), "no color red; use kind or latency"),
         (lambda: trace.flamegraph(min_share=80), "percent from 0 to 50"),

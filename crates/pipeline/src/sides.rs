@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 /// Intervals that a side is divided into: blocks of neighbours are found among them where events are too many.
 const INTERVALS: u32 = 512;
-/// A standstill is one if a request waits so many times longer than any of the base took.
+/// A standstill is one if nothing completes for so many times longer than any request of the base took.
 const STANDSTILL: u64 = 10;
 /// So many different sizes are distinguished.
 pub(crate) const SIZES: usize = 64;
@@ -358,7 +358,7 @@ pub fn compare_sides(
         pair.requests = comparison.sides[pair.other].count + waiting.ages_ns.len() as u64;
         pair.hanging_ns = waiting.ages_ns.iter().copied().filter(|&age_ns| age_ns > slowest_ns).collect();
         let still = turns.iter().filter_map(|turn| turn.still);
-        let still = still.filter(|still| still.oldest_ns / STANDSTILL > slowest_ns);
+        let still = still.filter(|still| still.for_ns / STANDSTILL > slowest_ns);
         pair.still = still.max_by(|a, b| a.share.total_cmp(&b.share));
     }
     Ok((comparison, samples))

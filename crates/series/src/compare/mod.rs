@@ -153,7 +153,7 @@ pub struct Pair {
     /// Those of them that had not completed when their trace ended, and had waited longer by then than any of the base took: their
     /// ages, nanoseconds. Whoever knows of such requests puts them here.
     pub hanging_ns: Vec<u64>,
-    /// The end of a run of the other side, if nothing completed any more and a request waited ten times longer than any of the base took.
+    /// The end of a run of the other side, if some waited and nothing completed for ten times longer than any request of the base took.
     pub still: Option<Standstill>,
 }
 
