@@ -511,6 +511,26 @@ fn only_what_passes_the_filter_is_named() {
     }
 }
 
+/// Both sides of a difference have what has not ended, with its age, whichever way they are told apart.
+#[test]
+fn stacks_of_what_waits_are_compared() {
+    let folder = with_stacks();
+    let trace = folder.path().join("t.lat").display().to_string();
+    let picture = |words: &[&str]| {
+        latscope(&[&["flamegraph", "-r", &trace, "--width", "time", "--min-share", "0"], words].concat()).success()
+    };
+    // 4 s and 3 s hang; one more has no stack.
+    let of_slow = picture(&["--against", "lat < 1s"]);
+    let heading = "7s in all · 2 events · 2 of them wait still and count with their age so far";
+    assert!(of_slow.contains(heading) && of_slow.contains("<title>hung_read\n100 % ("), "{of_slow}");
+    assert!(of_slow.contains("compared with latency_ns < 1s: 4ms in all"), "{of_slow}");
+    assert!(of_slow.contains("5s without a stack"), "{of_slow}");
+    // Only what hangs has this thread, and in the first one an event of 2 ms besides.
+    let of_thread = picture(&["tid = 7", "--against", "tid = 8"]);
+    assert!(of_thread.contains("4s in all · 2 events · 1 of them waits still"), "{of_thread}");
+    assert!(of_thread.contains("compared with tid = 8: 3s in all"), "{of_thread}");
+}
+
 /// What waits keeps the tags that it had when the trace was written.
 #[test]
 fn what_waits_keeps_its_tags() {

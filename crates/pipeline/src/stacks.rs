@@ -1,6 +1,6 @@
 //! Call stacks of files or of a capture, merged from the root.
 
-use crate::{Control, Error, Marked, Pipeline, Reading, keep_passing};
+use crate::{Control, Error, Marked, Pass, Pipeline, Reading, keep_passing};
 use latscope_event::{Context, Field, Mask};
 use latscope_filter::Filter;
 use latscope_series::{StackTree, StackWidth};
@@ -89,7 +89,7 @@ impl Pipeline {
     }
 
     /// The stacks of a selection, and of what it is compared with, which leaves the selection out. The filter of the reading is
-    /// the selection; without one, that is all that it is not compared with.
+    /// the selection; without one, that is all that it is not compared with. What waits still is on its side with its age.
     ///
     /// # Errors
     /// When input or capture fail.
@@ -105,21 +105,31 @@ impl Pipeline {
         let filters: Vec<&Filter> = std::iter::once(against).chain(&self.reading.filter).collect();
         let fields = trees[0].fields();
         let contexts = all.each_marked(fields, &filters, |marked: Marked| {
-            let [against, selection @ ..] = marked.marks else { return ControlFlow::<Error>::Continue(()) };
-            let selected = selection.first().cloned().unwrap_or_else(|| {
-                let mut others = Mask::filled(marked.batch.len(), true);
-                others.and_not(against);
-                others
-            });
-            let mut baseline = against.clone();
-            baseline.and_not(&selected);
-            for (tree, mask) in trees.iter_mut().zip([selected, baseline]) {
+            for (tree, mask) in trees.iter_mut().zip(sides(marked.marks, marked.batch.len())) {
                 if marked.starts {
                     tree.start_trace();
                 }
                 tree.add(marked.batch, Some(&mask));
             }
-            ControlFlow::Continue(())
+            ControlFlow::<Error>::Continue(())
+        })?;
+        let starts_ns = contexts.iter().filter(|_| contexts.len() > 1).filter_map(Context::trace_start_ns);
+        let start_ns = starts_ns.min();
+        let asked = filters.iter().fold(fields, |fields, filter| fields.union(filter.fields()));
+        let marking: Vec<Reading> =
+            filters.iter().map(|&filter| Reading { filter: Some(filter.clone()), ..Reading::default() }).collect();
+        all.each_waiting(&contexts, asked, |_, context, batch| {
+            let mut own = Pass::new(&all.reading);
+            let (batch, _) = own.batch(context, batch)?;
+            let mark = |reading| {
+                let mut pass = Pass::new(reading).counting_from(start_ns);
+                Ok(pass.batch(context, batch)?.1.cloned().unwrap_or_default())
+            };
+            let marks = marking.iter().map(mark).collect::<Result<Vec<Mask>, Error>>()?;
+            for (tree, mask) in trees.iter_mut().zip(sides(&marks, batch.len())) {
+                tree.add_waiting(batch, Some(&mask));
+            }
+            Ok(())
         })?;
         Ok((trees, contexts))
     }
@@ -138,4 +148,17 @@ pub fn refuse_stacks(tree: &StackTree, width: StackWidth) -> Result<(), Error> {
         return Err(Error::NoStackTimes);
     }
     Ok(())
+}
+
+/// The selection, and what it is compared with, of so many rows with the marks of the latter and, where there is one, of the
+/// filter that selects.
+fn sides(marks: &[Mask], rows: usize) -> [Mask; 2] {
+    let mut baseline = marks.first().cloned().unwrap_or_default();
+    let selected = marks.get(1).cloned().unwrap_or_else(|| {
+        let mut others = Mask::filled(rows, true);
+        others.and_not(&baseline);
+        others
+    });
+    baseline.and_not(&selected);
+    [selected, baseline]
 }
