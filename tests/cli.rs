@@ -285,6 +285,38 @@ fn sources_pick_block_requests_or_system_calls() {
     assert!(count("syscall") > count("io") && count("io") > count("block") && count("block") == 1);
 }
 
+/// Of a recording of stacks beside requests and calls, by what the events are.
+#[test]
+fn sources_pick_stacks_by_the_state_of_the_thread() {
+    let rows = [
+        ("request", "8:0", "", ""),
+        ("call", "", "4096", ""),
+        ("of a disk", "8:0", "", "disk sleep"),
+        ("queue", "", "", "runnable"),
+        ("of the queue of a disk", "8:0", "", "runnable"),
+        ("tick", "", "", "running"),
+    ];
+    let mut csv = "time_ns,latency_ns,comm,dev,result,state\n".to_string();
+    for (number, (comm, dev, result, state)) in rows.into_iter().enumerate() {
+        csv += &format!("{number},5,{comm},{dev},{result},{state}\n");
+    }
+    for (source, expected) in [
+        ("block", &["request"][..]),
+        ("io", &["call"]),
+        ("syscall", &["call"]),
+        ("stacks", &["of a disk", "queue", "of the queue of a disk", "tick"]),
+        ("offcpu", &["of a disk", "queue", "of the queue of a disk"]),
+        ("oncpu", &["tick"]),
+        ("offcpu,oncpu", &["of a disk", "queue", "of the queue of a disk", "tick"]),
+        ("block,oncpu", &["request", "tick"]),
+        ("io,offcpu", &["call", "of a disk", "queue", "of the queue of a disk"]),
+    ] {
+        let words = ["events", "-r", "-", "-s", source, "--csv", "--columns", "comm"];
+        let printed = latscope_with(&words, csv.as_bytes()).success();
+        assert_eq!(printed.lines().skip(1).collect::<Vec<_>>(), expected, "{source}");
+    }
+}
+
 #[test]
 fn a_text_table_has_the_columns_of_the_events_that_it_shows() {
     // More good requests than a batch holds, then one that failed.

@@ -184,8 +184,8 @@ pub struct Input {
     ///
     /// block: requests to block devices. io: system calls that do I/O, and io_uring. syscall: all system calls. stacks: samples of
     /// threads that wait for I/O. offcpu[=1ms]: every wait of at least this time. oncpu[=99hz]: threads that run. The last three can
-    /// be combined, with each other and with one of the first, as in block,stacks. spark: with -r, also the stages, jobs, SQL
-    /// executions and executors of an event log, not only its tasks.
+    /// be combined, with each other and with one of the first, as in block,stacks. Of a file, offcpu keeps waits of threads, and
+    /// oncpu what ran. spark: with -r, also the stages, jobs, SQL executions and executors of an event log, not only its tasks.
     #[arg(short, long, value_name = "SOURCE", value_parser = Source::parse, help_heading = "Input")]
     pub source: Option<Source>,
     /// Keep reading as the file grows, as tail -F does, until Ctrl-C
