@@ -1,7 +1,12 @@
 //! `latscope report`: the page in a real browser against the program, and the template against its sources.
 
 use crate::program::{LATSCOPE, command, end, latscope, root, testdata, unpacked};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use latscope_capture_file::LatWriter;
+use latscope_event::{Batch, Clock, Context, Field, FieldSet, Unfinished, Wait};
 use std::fmt::Write;
+use std::io::Read;
 use std::path::Path;
 
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>";
@@ -227,6 +232,77 @@ fn vectors_of_the_page_are_those_of_the_program() {
         std::fs::write(&path, &text).unwrap();
     }
     assert!(std::fs::read_to_string(path).unwrap() == text, "renew it: LATSCOPE_BLESS=1");
+}
+
+/// What the data of a page begin with.
+pub fn head(page: &str) -> serde_json::Value {
+    let is_data = |line: &&str| line.len() > 100 && !line.contains(['<', '{', ' ']);
+    let packed = BASE64_STANDARD.decode(page.lines().find(is_data).expect("data")).unwrap();
+    let mut data = Vec::new();
+    flate2::read::DeflateDecoder::new(&packed[..]).read_to_end(&mut data).unwrap();
+    let length = u32::from_le_bytes(data[..4].try_into().unwrap()) as usize;
+    serde_json::from_slice(&data[4..4 + length]).unwrap()
+}
+
+/// A trace of two disks: one completes its reads, on the other twenty of one program and one of another hang.
+fn hung(path: &Path) {
+    let names = [Field::Device, Field::Comm, Field::WaitClass, Field::Stack];
+    let fields = FieldSet::ALWAYS.with(&names);
+    let batch = |rows: &[(i64, u64, [&str; 4])]| {
+        let mut batch = Batch::new(fields);
+        for (start_ns, latency_ns, texts) in rows {
+            batch.push_i64(Field::Time, *start_ns);
+            batch.push_u64(Field::Latency, *latency_ns);
+            names.iter().zip(texts).for_each(|(&field, text)| batch.push_text(field, Some(text.as_bytes())));
+            batch.end_row();
+        }
+        batch
+    };
+    let alpha = ["loop0", "hung", "direct read", "main;alpha;io_schedule_[k]"];
+    let other = ["loop0", "other", "device queue full", "main;other;io_schedule_[k]"];
+    let mut rows: Vec<_> = (0..20).map(|at| (at * 1_000_000, 5_000_000_000 - at as u64 * 1_000_000, alpha)).collect();
+    rows.push((0, 6_000_000_000, other));
+    let waits = batch(&rows);
+    let mut context = Context::new("made up", Clock::unanchored("none"));
+    let request = |row| Unfinished::from_row(format!("read {row}"), Wait::Counts, &waits, row);
+    context.unfinished = (0..rows.len()).map(request).collect();
+    let beta = ["loop1", "fast", "direct read", "main;beta;io_schedule_[k]"];
+    let mut writer = LatWriter::create(std::fs::File::create(path).unwrap(), fields, &context).unwrap();
+    writer.write(&batch(&[(0, 2_000_000, beta), (5_000_000, 2_000_000, beta)]), None).unwrap();
+    writer.finish(&context).unwrap();
+}
+
+/// No event of the map is one of what hangs, so the panel lists it by itself.
+#[test]
+fn the_panel_says_who_hangs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    hung(&folder.path().join("t.lat"));
+    latscope(&["report", "-r", &path("t.lat"), "-o", &path("all.html")]).success();
+    let all = head(&std::fs::read_to_string(path("all.html")).unwrap());
+    let expected = serde_json::json!([
+        {"who": ["loop0", "hung", "direct read"], "count": 20, "oldest": 5e9, "stack": "main;alpha;io_schedule_[k]"},
+        {"who": ["loop0", "other", "device queue full"], "count": 1, "oldest": 6e9, "stack": "main;other;io_schedule_[k]"},
+    ]);
+    assert_eq!(all["unfinished"]["groups"], expected);
+    // Of those that the filter lets through.
+    latscope(&["report", "-r", &path("t.lat"), "-o", &path("other.html"), "comm != hung"]).success();
+    let other = head(&std::fs::read_to_string(path("other.html")).unwrap());
+    assert_eq!(other["unfinished"]["count"], 1);
+    assert_eq!(other["unfinished"]["groups"], serde_json::json!([expected[1]]));
+    if browser().is_none() {
+        return;
+    }
+    let mut chromium = command("chromium");
+    chromium.args("--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync".split(' '));
+    chromium.args(["--disable-background-networking", "--virtual-time-budget=5000", "--dump-dom"]);
+    chromium.arg(format!("--user-data-dir={}", path("profile"))).arg(format!("file://{}", path("all.html")));
+    let ended = end(&mut chromium, b"");
+    let page = String::from_utf8_lossy(&ended.out).into_owned();
+    let (_, panel) = page.split_once("Still waiting<span>21 at the end, of the whole trace").expect("a heading");
+    let first = "<td>20</td><td>≥ 5s</td><td>loop0 · hung · direct read · alpha</td>";
+    let second = "<td>1</td><td>≥ 6s</td><td>loop0 · other · device queue full · other</td>";
+    assert!(panel.find(first).is_some_and(|at| panel[at..].contains(second)), "{panel}");
 }
 
 /// What hangs until the end of the trace is on the axis, though nothing completes in it.

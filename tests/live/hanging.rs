@@ -206,6 +206,22 @@ fn a_hung_disk_ends_the_wait_for_events_and_is_busy() {
     assert!(busy.iter().any(|&busy| busy > 0.95), "a device that hangs is busy all the time: {summary}");
 }
 
+/// The page of a capture in a hang says who hangs, and the command that captures the same.
+#[test]
+fn the_report_says_who_waits_and_what_captures_the_same() {
+    let Some(_alone) = alone() else { return };
+    let hung = hang(Disk::new(&["--read", "1ms"]));
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("r.html");
+    let filter = format!("comm = dd and device = {}", hung.disk.name());
+    latscope(&["report", "-s", "stacks", "--for", "1s", "-o", page.to_str().unwrap(), &filter]).success();
+    hung.disk.signal("CONT");
+    let head = crate::report::head(&std::fs::read_to_string(page).unwrap());
+    let [group] = &head["unfinished"]["groups"].as_array().unwrap()[..] else { panic!("{}", head["unfinished"]) };
+    assert_eq!((&group["count"], &group["who"][0], &group["who"][1]), (&1.into(), &hung.disk.name().into(), &"dd".into()));
+    assert!(group["stack"].as_str().is_some_and(|stack| stack.contains("io_schedule")), "{group}");
+}
+
 /// The page shows a request that hangs with its age, once a second, without an event that would bring it.
 #[test]
 fn the_live_page_shows_what_waits() {

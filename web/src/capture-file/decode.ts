@@ -32,13 +32,21 @@ export interface Head {
   left_out: string[];
   notes: { text: string; lost: boolean }[];
   /** Requests that have not completed: the longest by name, of the others a start, how many, and when they were last known to wait. */
-  unfinished: { count: number; longest: { what: string; start: number; age: number }[]; others: [number, number, number][] };
+  unfinished: { count: number; longest: { what: string; start: number; age: number }[]; others: [number, number, number][]; groups?: Waiters[] };
   losses: [number, number, number][];
   /** What is unusual, the most important first. */
   spots?: Spot[];
   /** The traces and when each started, nanoseconds after the first. */
   traces?: { name: string; start: number }[];
   streams: Record<string, number>;
+}
+
+/** Unfinished requests that are alike, and the age and the stack of the oldest. */
+export interface Waiters {
+  who: string[];
+  count: number;
+  oldest: number;
+  stack: string | null;
 }
 
 /** A box of time and latency, nanoseconds, whose events are unusual. */

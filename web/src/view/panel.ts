@@ -1,6 +1,6 @@
 // The panel: what is different in a spot, or what is in view.
 
-import type { Data, Exemplar, Spot, Value } from "../capture-file/decode.ts";
+import type { Data, Exemplar, Spot, Value, Waiters } from "../capture-file/decode.ts";
 import { button, copy, el } from "../page/dom.ts";
 import type { Explanation, Finding } from "../series/explain.ts";
 import { valueKey } from "../series/cube.ts";
@@ -95,6 +95,7 @@ export function drawPanel(element: HTMLElement, data: Data, state: State, conten
     };
     children.push(el("h3", {}, "Found in this trace", el("span", {}, "n, N")), el("div", { class: "spots" }, ...content.spots.map(button)));
   }
+  if (!sides) children.push(...drawWaiters(data));
   if (content.flames) children.push(content.flames.element);
   for (const finding of explanation.findings) children.push(...drawFinding(data, state, content, finding, actions));
   if (explanation.slight.length > 0) children.push(el("p", { class: "muted" }, `Differs by less than 1 of 100: ${explanation.slight.join(", ")}`));
@@ -107,6 +108,22 @@ export function drawPanel(element: HTMLElement, data: Data, state: State, conten
   // On a live page the panel is drawn each second.
   if (isTyping) content.flames?.focus();
   if (focused) [...element.querySelectorAll<HTMLElement>("button")].find(({ title }) => title === focused)?.focus({ preventScroll: true });
+}
+
+/** Who had not ended, in the whole trace: none of these is an event of the map. */
+function drawWaiters(data: Data): Node[] {
+  const { count: all, groups = [] } = data.head.unfinished;
+  if (groups.length === 0) return [];
+  const row = ({ who, count: number, oldest, stack }: Waiters): HTMLElement => {
+    const where = stack === null ? "" : innermost(stack);
+    return el("tr", { title: stack === null ? "" : plain(stack, Infinity) }, ...[count(number), `≥ ${duration(oldest)}`, plain([...who, where].filter(Boolean).join(" · "))].map((text) => el("td", {}, text)));
+  };
+  const left = all - groups.reduce((sum, group) => sum + group.count, 0);
+  return [
+    el("h3", {}, "Still waiting", el("span", {}, `${count(all)} at the end, of the whole trace`)),
+    el("table", { class: "exemplars waiters" }, el("tbody", {}, ...groups.map(row))),
+    ...(left > 0 ? [el("p", { class: "muted" }, `and ${count(left)} more`)] : []),
+  ];
 }
 
 function drawFinding(data: Data, state: State, content: PanelContent, finding: Finding, actions: PanelActions): Node[] {

@@ -6,7 +6,7 @@ use crate::notes::{WORDING, plural};
 use crate::plan::Report;
 use latscope_capture_bpf::usual;
 use latscope_capture_file::is_pipe;
-use latscope_event::{FieldSet, format_duration, format_size};
+use latscope_event::{Context, FieldSet, Unfinished, format_duration, format_size};
 use latscope_pipeline::{Error, Pipeline};
 use latscope_series::{Cube, CubeKey};
 use latscope_view_report::{REPORT_TEMPLATE, ReportOptions, fit_report, report, report_keys};
@@ -31,11 +31,8 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
     }?;
     reports::say_notes(&contexts);
     let events = cube.events();
-    let mut waiting = 0;
-    pipeline.each_passing_waiter(&contexts, FieldSet::ALWAYS, |batch, mask| {
-        waiting += mask.map_or(batch.len(), |mask| mask.count());
-    })?;
-    if events == 0 && waiting == 0 {
+    let waiting = waiting(pipeline, &contexts)?;
+    if events == 0 && waiting.is_empty() {
         return Err(Failure::Input("There are no events to report, so no page was written.".into()));
     }
     let options = ReportOptions {
@@ -45,7 +42,7 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
         source: plan.source.clone(),
         traces: traces(pipeline),
         spots,
-        waiting: None,
+        waiting: Some(waiting),
         section: super::spark::section(pipeline)?,
     };
     let budget = plan.budget.unwrap_or((events.saturating_mul(BYTES_PER_EVENT)).clamp(LEAST_BUDGET, MOST_BUDGET));
@@ -65,6 +62,17 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
         );
     }
     Ok(())
+}
+
+/// What had not ended, as far as the filter lets it through.
+fn waiting(pipeline: &Pipeline, contexts: &[Context]) -> Result<Vec<Unfinished>, Failure> {
+    let mut requests = contexts.iter().flat_map(|context| &context.unfinished).filter(|request| request.counts());
+    let mut waiting = Vec::new();
+    pipeline.each_passing_waiter(contexts, FieldSet::ALWAYS, |batch, mask| {
+        let rows = requests.by_ref().take(batch.len()).enumerate();
+        waiting.extend(rows.filter(|(row, _)| mask.is_none_or(|mask| mask.get(*row))).map(|(_, one)| one.clone()));
+    })?;
+    Ok(waiting)
 }
 
 /// Reports which options could not be kept.

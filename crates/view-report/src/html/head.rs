@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 /// As many unfinished requests are listed.
 const UNFINISHED: usize = 100;
+/// As many groups of them are listed.
+const WAITERS: usize = 12;
 /// As many stretches with losses are listed.
 const LOSSES: usize = 1000;
 
@@ -32,6 +34,7 @@ pub fn head(cube: &Cube, contexts: &[Context], options: &ReportOptions, lengths:
     let unfinished = options.waiting.as_ref().unwrap_or(&context.unfinished).iter();
     let mut unfinished: Vec<_> = unfinished.filter(|request| request.is_stall()).collect();
     unfinished.sort_by_key(|request| std::cmp::Reverse(request.at_least_ns));
+    let groups = waiters(&unfinished);
     let listed = unfinished.iter().take(UNFINISHED).map(|request| {
         json!({"what": request.what, "start": relative(request.start_ns) as f64, "age": request.at_least_ns as f64})
     });
@@ -70,7 +73,8 @@ pub fn head(cube: &Cube, contexts: &[Context], options: &ReportOptions, lengths:
         "attributes": cube.attributes.iter().map(|attribute| described(attribute, options)).collect::<Vec<_>>(),
         "left_out": cube.left_out.iter().map(|&key| name(key)).collect::<Vec<_>>(),
         "notes": notes.collect::<Vec<_>>(),
-        "unfinished": {"count": unfinished.len(), "longest": listed.collect::<Vec<_>>(), "others": others.collect::<Vec<_>>()},
+        "unfinished": {"count": unfinished.len(), "longest": listed.collect::<Vec<_>>(), "others": others.collect::<Vec<_>>(),
+            "groups": groups},
         "losses": losses.collect::<Vec<_>>(),
         "traces": traces.collect::<Vec<_>>(),
         "spots": options.spots.iter().map(|spot| spot_box(spot, trace_start_ns)).collect::<Vec<_>>(),
@@ -107,6 +111,28 @@ fn spot_box(spot: &Spot, trace_start_ns: i64) -> Value {
         "median": median,
         "common": common.and_then(|finding| filter_of(&finding.conditions)),
     })
+}
+
+/// Who waits: requests alike in device, thread and class of the wait (else kind), the largest groups first, with the age and the
+/// stack of the oldest. The oldest comes first in what is given.
+fn waiters(unfinished: &[&Unfinished]) -> Vec<Value> {
+    let text = |request: &Unfinished, field: Field| match request.values.get(field.name()) {
+        Some(latscope_event::Value::Text(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let mut groups: BTreeMap<_, (usize, &Unfinished)> = BTreeMap::new();
+    for &request in unfinished {
+        let class = text(request, Field::WaitClass).or_else(|| text(request, Field::Kind));
+        let who = [text(request, Field::Device), text(request, Field::Comm), class];
+        groups.entry(who).or_insert((0, request)).0 += 1;
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, (count, oldest))| std::cmp::Reverse((*count, oldest.at_least_ns)));
+    let described = |(who, (count, oldest)): ([Option<String>; 3], (usize, &Unfinished))| {
+        let stack = text(oldest, Field::Stack);
+        json!({"who": who.into_iter().flatten().collect::<Vec<_>>(), "count": count, "oldest": oldest.at_least_ns as f64, "stack": stack})
+    };
+    groups.into_iter().take(WAITERS).map(described).collect()
 }
 
 /// Unfinished requests that were issued in the same column: their mean start, how many, and the last moment at which one waited.
