@@ -29,6 +29,7 @@ pub fn plan(typed: args::Report, reading: &mut Reading) -> Result<Report, Failur
     let budget = typed.budget.as_deref().map(parse_size).transpose();
     let budget = budget.map_err(|error| Failure::Usage(format!("--budget: {error}.")))?;
     let files = reading.files.iter().map(|file| format!("-r {}", quoted(&file.to_string_lossy())));
-    let source = files.collect::<Vec<_>>().join(" ");
+    let live = reading.live.as_ref().map(|live| format!("-s {}", live.source.words()));
+    let source = files.chain(live).collect::<Vec<_>>().join(" ");
     Ok(Report { output: typed.output, title: typed.title, interval_ns: interval(&typed.interval)?, budget, source })
 }
