@@ -62,6 +62,30 @@ fn a_command_that_outlasts_the_recording_is_ended() {
     assert_eq!(latscope(&quick).status, Some(5));
 }
 
+/// A command that hangs with its disk cannot be ended: the file is complete when the recording is over, and says that it waits.
+#[test]
+fn a_command_that_hangs_does_not_keep_the_file_open() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&["--read", "1ms"]);
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let trace = trace.to_str().unwrap();
+    let filter = format!("comm = dd and device = {}", disk.name());
+    let from = format!("if={}", disk.path);
+    disk.signal("STOP");
+    let record = ["record", "-s", "stacks", "-w", trace, "--for", "2s", &filter, "--"];
+    let dd = ["dd", &from, "of=/dev/null", "bs=4k", "count=1", "iflag=direct", "status=none"];
+    let recording = Background::latscope(&[&record[..], &dd].concat());
+    until("the end of the recording", || recording.printed().contains("sending SIGTERM to the command"));
+    let printed = latscope(&["summary", "-r", trace, "--by", "none", "--json"]).success();
+    let total = &serde_json::from_str::<serde_json::Value>(&printed).unwrap()["total"];
+    assert_eq!((number(total, "waiting"), number(total, "count")), (1, 0), "{printed}");
+    let said = recording.ended();
+    disk.signal("CONT");
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    assert!(said.err.contains("is hung in the kernel"), "{}", said.err);
+}
+
 /// Small writes without end, each an event of several bytes that do not compress well.
 fn many_calls(folder: &Path) -> Background {
     let script = "import os, random, time\nf = os.open('x', os.O_RDWR | os.O_CREAT)\n\

@@ -15,8 +15,9 @@ use std::ops::ControlFlow;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// So long a command that was asked to end may take.
+/// So long a command that was asked to end may take, and then one that was killed.
 const PATIENCE: Duration = Duration::from_secs(5);
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 pub fn run(pipeline: &Pipeline, plan: &Recording) -> Result<(), Failure> {
     let reading = pipeline.reading();
@@ -49,14 +50,16 @@ pub fn run(pipeline: &Pipeline, plan: &Recording) -> Result<(), Failure> {
             files.settle(&now.unfinished)?;
         }
     }
-    let status = command.end()?;
-    if let Some(failure) = broken {
-        return Err(failure);
-    }
-    let mut context = events.finish(&mut |context, batch, mask| take(&mut files, context, batch, mask))?;
-    keep_passing(reading, &mut context);
-    files.finish(&context)?;
-    match status.map(exit_code) {
+    let finish = || {
+        let mut context = events.finish(&mut |context, batch, mask| take(&mut files, context, batch, mask))?;
+        keep_passing(reading, &mut context);
+        files.finish(&context)
+    };
+    // The file comes first: a command that hangs ends late or never, and what waits now must not count as ended.
+    let finished = broken.map_or_else(finish, Err);
+    let status = command.end();
+    finished?;
+    match status?.map(exit_code) {
         None | Some(0) => Ok(()),
         Some(code) => Err(Failure::Command(code)),
     }
@@ -99,14 +102,23 @@ impl Running {
         say!("latscope: recording has ended; sending SIGTERM to the command (process {}).", child.id());
         // It may end by itself in this moment, and then there is nobody to signal.
         let _ = rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::TERM);
-        let asked = Instant::now();
-        while asked.elapsed() < PATIENCE {
-            if child.try_wait().map_err(failed)?.is_some() {
-                return Ok(None);
+        let ends_within = |child: &mut Child, patience: Duration| {
+            let asked = Instant::now();
+            while asked.elapsed() < patience {
+                if child.try_wait()?.is_some() {
+                    return Ok(true);
+                }
+                std::thread::sleep(Duration::from_millis(10));
             }
-            std::thread::sleep(Duration::from_millis(10));
+            Ok(false)
+        };
+        if ends_within(child, PATIENCE).map_err(failed)? {
+            return Ok(None);
         }
-        child.kill().and_then(|()| child.wait()).map_err(failed)?;
+        child.kill().map_err(failed)?;
+        if !ends_within(child, LAST_PATIENCE).map_err(failed)? {
+            say!("latscope: process {} is hung in the kernel; SIGKILL ends it once its I/O does.", child.id());
+        }
         Ok(None)
     }
 }
