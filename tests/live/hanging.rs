@@ -219,7 +219,10 @@ fn the_report_says_who_waits_and_what_captures_the_same() {
     let head = crate::report::head(&std::fs::read_to_string(page).unwrap());
     assert_eq!(head["source"], "-s stacks");
     let [group] = &head["unfinished"]["groups"].as_array().unwrap()[..] else { panic!("{}", head["unfinished"]) };
-    assert_eq!((&group["count"], &group["who"][0], &group["who"][1]), (&1.into(), &hung.disk.name().into(), &"dd".into()));
+    assert_eq!(
+        (&group["count"], &group["who"][0], &group["who"][1]),
+        (&1.into(), &hung.disk.name().into(), &"dd".into())
+    );
     assert!(group["stack"].as_str().is_some_and(|stack| stack.contains("io_schedule")), "{group}");
 }
 
