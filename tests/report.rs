@@ -236,8 +236,10 @@ fn vectors_of_the_page_are_those_of_the_program() {
 
 /// What the data of a page begin with.
 pub fn head(page: &str) -> serde_json::Value {
-    let is_data = |line: &&str| line.len() > 100 && !line.contains(['<', '{', ' ']);
-    let packed = BASE64_STANDARD.decode(page.lines().find(is_data).expect("data")).unwrap();
+    let is_data = |part: &&str| {
+        part.len() > 100 && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
+    };
+    let packed = BASE64_STANDARD.decode(page.split(['<', '>']).find(is_data).expect("data")).unwrap();
     let mut data = Vec::new();
     flate2::read::DeflateDecoder::new(&packed[..]).read_to_end(&mut data).unwrap();
     let length = u32::from_le_bytes(data[..4].try_into().unwrap()) as usize;
