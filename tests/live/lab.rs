@@ -39,8 +39,15 @@ pub fn alone() -> Option<Alone> {
         "no fio"
     } else {
         let guard = LAB.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = File::open(root().join("Cargo.toml")).unwrap();
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let locked = |name: &str| {
+            let file = File::open(root().join(name)).unwrap();
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+            file
+        };
+        // Who waits for the machine holds the turn, so that nobody who has just had it takes it again first.
+        let turn = locked("Cargo.lock");
+        let file = locked("Cargo.toml");
+        drop(turn);
         return Some(Alone { _file: file, _guard: guard });
     };
     skipped!("{reason}");

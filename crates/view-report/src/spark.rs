@@ -151,7 +151,8 @@ impl Picture<'_> {
     /// Tasks and cores as an exact step function, and the cores that tasks hold where one holds more than one.
     fn active(&self, svg: &mut Svg, y: f64) -> f64 {
         let (active, inks) = (&self.analysis.active, &self.page.inks);
-        let mut lines: Vec<(&str, &str, fn(&ActiveTasks) -> u64)> =
+        type Value = fn(&ActiveTasks) -> u64;
+        let mut lines: Vec<(&str, &str, Value)> =
             vec![("cores", inks.muted, |step| step.cores), ("tasks", inks.groups[0], |step| step.tasks)];
         if active.iter().any(|step| step.held != step.tasks) {
             lines.insert(1, ("cores that tasks hold", inks.groups[1], |step| step.held));

@@ -12,11 +12,14 @@ const HEIGHT_PX: f64 = 60.0;
 /// So many executors have a plot of their own.
 const EXECUTORS: usize = 6;
 
+/// The greatest value of each area, bytes; `None` was not sampled.
+type Peaks = [Option<u64>; AREAS.len()];
+
 /// What was sampled of an executor.
 #[derive(Default)]
 struct Sampled {
     /// Spans of stages, their number, and the areas.
-    stages: Vec<((i64, i64), i64, [Option<u64>; AREAS.len()])>,
+    stages: Vec<((i64, i64), i64, Peaks)>,
     /// Whether Python workers had memory, so that RSS is a sum of peaks that need not have been at the same time.
     has_python: bool,
 }
