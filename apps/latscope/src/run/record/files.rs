@@ -1,7 +1,7 @@
 //! The files of a recording: one, or one after the other.
 
 use super::names::{self, size, sum};
-use super::trace::Trace;
+use super::trace::{Trace, account, own, until};
 use crate::Failure;
 use crate::notes::{self, WORDING};
 use crate::output::{self, Output};
@@ -13,14 +13,12 @@ use latscope_pipeline::{RECORDING, now_ns};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A flight recorder leaves so much of the disk free, or a quarter of a small one, rather than lose what comes.
 const RESERVE_BYTES: u64 = 16 << 20;
 /// So much the account of a file may grow between two looks at it.
 const GROWTH_BYTES: u64 = 2 << 10;
-/// For so many bytes that a file may have, one request or call without a completion is named in its account.
-const UNFINISHED_PART: u64 = 4 << 10;
 
 /// Fails if the recording would replace a file and nobody allowed that.
 pub fn refuse_existing(plan: &Recording) -> Result<(), Failure> {
@@ -114,14 +112,23 @@ impl Files<'_> {
     /// Ends the files that are over: what waits now waited at their ends, too, if it had started by then. What completed since is an event
     /// of a later file.
     pub fn settle(&mut self, waiting: &[Unfinished]) -> Result<(), Failure> {
-        for Past { file, mut account, most_bytes } in self.past.drain(..) {
+        for Past { file, mut account, most_bytes } in std::mem::take(&mut self.past) {
+            let (path, stored) = (file.path.clone(), (file.writer.stored_events(), file.writer.stored_bytes()));
+            let lost = file.events.saturating_sub(stored.0);
             let end_ns = account.span_ns.map_or(i64::MAX, |(_, to_ns)| to_ns);
             let waited = waiting.iter().filter(|request| request.start_ns <= end_ns);
             account.unfinished = waited.map(|request| until(request, end_ns)).collect();
             account.knows_unfinished = true;
             account.tally.add(Anomaly::Unfinished, account.unfinished.len() as u64);
             account.sort_unfinished();
-            end(file, account, most_bytes)?;
+            match end(file, account, most_bytes) {
+                Err(error) if error.kind() == io::ErrorKind::StorageFull && self.plan.keep.is_some() => {
+                    say!("latscope: {}: The disk is full: {} events are lost.", path.display(), format_count(lost));
+                    shorten(&path, stored.1);
+                    self.lost += lost;
+                }
+                ended => ended.map_err(|error| failure(&path, &error))?,
+            }
         }
         Ok(())
     }
@@ -134,7 +141,8 @@ impl Files<'_> {
         let looked_ns = context.unfinished.iter().filter(|request| request.counts()).map(Unfinished::end_ns).max();
         let span_ns = (self.now.from_ns, looked_ns.unwrap_or_else(now_ns));
         let account = account(context, &self.before, self.lost, &self.marks, span_ns, most_bytes);
-        end(self.now, account, most_bytes)
+        let path = self.now.path.clone();
+        end(self.now, account, most_bytes).map_err(|error| failure(&path, &error))
     }
 
     /// Bytes that all files may occupy: as many as shall be kept, and as the disk has for them.
@@ -224,10 +232,7 @@ impl Files<'_> {
         let mut next = open(self.plan, self.fields, context, &self.marks, from_ns)?;
         next.appear()?;
         drop(std::mem::replace(&mut self.now, next));
-        // A part of a message, which it may have left, is of no use.
-        if let Ok(file) = File::options().write(true).open(&broken) {
-            let _ = file.set_len(whole_bytes);
-        }
+        shorten(&broken, whole_bytes);
         self.before = context.tally.clone();
         self.lost = lost;
         Ok(())
@@ -293,10 +298,21 @@ impl Open {
     }
 
     fn failure(&self, error: &io::Error) -> Failure {
-        match Failure::output(error) {
-            Failure::Input(_) => Failure::Input(format!("{}: Cannot be written: {error}.", self.path.display())),
-            other => other,
-        }
+        failure(&self.path, error)
+    }
+}
+
+fn failure(path: &Path, error: &io::Error) -> Failure {
+    match Failure::output(error) {
+        Failure::Input(_) => Failure::Input(format!("{}: Cannot be written: {error}.", path.display())),
+        other => other,
+    }
+}
+
+/// Leaves so many bytes of a file that could not be written: a part of a message behind them is of no use.
+fn shorten(path: &Path, whole_bytes: u64) {
+    if let Ok(file) = File::options().write(true).open(path) {
+        let _ = file.set_len(whole_bytes);
     }
 }
 
@@ -312,55 +328,23 @@ fn open(
         None => plan.write.clone(),
         Some(_) => names::rotated(&plan.write, from_ns),
     };
-    let failed = |error| Failure::Input(format!("{}: Cannot be written: {error}.", path.display()));
     let out = output::open(Some(&path))?;
     let start = Context { tally: Tally::default(), span_ns: None, ..own(context, marks) };
-    let writer = Trace::create(&path, out, fields, &start).map_err(failed)?;
+    let writer = Trace::create(&path, out, fields, &start).map_err(|error| failure(&path, &error))?;
     Ok(Open { path, writer, from_ns, events: 0 })
 }
 
-/// The account of a file's own time.
-fn account(
-    context: &Context,
-    before: &Tally,
-    lost: u64,
-    marks: &BTreeMap<String, String>,
-    span_ns: (i64, i64),
-    most_bytes: u64,
-) -> Context {
-    let mut account = Context { tally: context.tally.since(before), span_ns: Some(span_ns), ..own(context, marks) };
-    account.tally.add(Anomaly::LostRecords, lost);
-    // The longest come first. They must leave room for events.
-    let most = usize::try_from(most_bytes / UNFINISHED_PART).unwrap_or(usize::MAX);
-    account.unfinished.truncate(most);
-    account
-}
-
 /// Ends a file with its account, which names as much of what waited as there is room for.
-fn end(done: Open, mut account: Context, most_bytes: u64) -> Result<(), Failure> {
-    let failed = |error| Failure::Input(format!("{}: Cannot be written: {error}.", done.path.display()));
+fn end(done: Open, mut account: Context, most_bytes: u64) -> io::Result<()> {
     let left_bytes = most_bytes.saturating_sub(done.writer.stored_bytes());
-    while !account.unfinished.is_empty() && done.writer.end_bytes(&account).map_err(failed)? > left_bytes {
+    while !account.unfinished.is_empty() && done.writer.end_bytes(&account)? > left_bytes {
         account.unfinished.truncate(account.unfinished.len() / 2);
     }
-    let size = done.writer.finish(&account).and_then(Output::finish).map_err(failed)?;
+    let size = done.writer.finish(&account).and_then(Output::finish)?;
     let span_ns = account.span_ns.map_or(0, |(from_ns, to_ns)| to_ns.abs_diff(from_ns));
     let (events, span) = (format_count(done.events), format_duration(span_ns));
     say!("latscope: {}: {events} events in {span}, {}", done.path.display(), format_size(size));
     let notes = WORDING.lines(&account).into_iter().map(|note| note.text);
     notes.chain(notes::detail(&account)).for_each(|note| say!("latscope: {note}"));
     Ok(())
-}
-
-/// What waits, as it was at this earlier moment, nanoseconds since 1970.
-fn until(request: &Unfinished, moment_ns: i64) -> Unfinished {
-    let age_ns = u64::try_from(moment_ns.saturating_sub(request.start_ns)).unwrap_or(0);
-    Unfinished { at_least_ns: request.at_least_ns.min(age_ns), ..request.clone() }
-}
-
-/// The context of a file.
-fn own(context: &Context, marks: &BTreeMap<String, String>) -> Context {
-    let mut own = context.clone();
-    own.properties.extend(marks.clone());
-    own
 }

@@ -2,9 +2,13 @@
 
 use crate::output::Output;
 use latscope_capture_file::{LatWriter, ScapWriter};
-use latscope_event::{Batch, Context, FieldSet, Mask};
+use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, Tally, Unfinished};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+
+/// For so many bytes that a file may have, one request or call without a completion is named in its account.
+const UNFINISHED_PART: u64 = 4 << 10;
 
 /// A trace that is written.
 pub enum Trace {
@@ -85,4 +89,34 @@ impl Trace {
             Trace::Scap(writer) => writer.finish(context),
         }
     }
+}
+
+/// The account of a file's own time.
+pub fn account(
+    context: &Context,
+    before: &Tally,
+    lost: u64,
+    marks: &BTreeMap<String, String>,
+    span_ns: (i64, i64),
+    most_bytes: u64,
+) -> Context {
+    let mut account = Context { tally: context.tally.since(before), span_ns: Some(span_ns), ..own(context, marks) };
+    account.tally.add(Anomaly::LostRecords, lost);
+    // The longest come first. They must leave room for events.
+    let most = usize::try_from(most_bytes / UNFINISHED_PART).unwrap_or(usize::MAX);
+    account.unfinished.truncate(most);
+    account
+}
+
+/// What waits, as it was at this earlier moment, nanoseconds since 1970.
+pub fn until(request: &Unfinished, moment_ns: i64) -> Unfinished {
+    let age_ns = u64::try_from(moment_ns.saturating_sub(request.start_ns)).unwrap_or(0);
+    Unfinished { at_least_ns: request.at_least_ns.min(age_ns), ..request.clone() }
+}
+
+/// The context of a file.
+pub fn own(context: &Context, marks: &BTreeMap<String, String>) -> Context {
+    let mut own = context.clone();
+    own.properties.extend(marks.clone());
+    own
 }
