@@ -345,7 +345,7 @@ fn shares_of_nothing_are_refused() {
     std::fs::write(path("s.csv"), rows).unwrap();
     for words in [&["stacks", "--width", "time"][..], &["flamegraph", "--width", "time"]] {
         let refused = latscope(&[words, &["-r", &path("t.folded")]].concat()).failure(3);
-        assert!(refused.contains("use --width events"), "{refused}");
+        assert!(refused.contains("Use --width events"), "{refused}");
     }
     let refused =
         latscope(&["convert", "-r", &path("t.folded"), "-w", &path("o.folded"), "--weight", "time"]).failure(3);

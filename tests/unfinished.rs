@@ -523,7 +523,7 @@ fn stacks_of_what_waits_are_compared() {
     let of_slow = picture(&["--against", "lat < 1s"]);
     let heading = "7s in all · 2 events · 2 of them wait still and count with their age so far";
     assert!(of_slow.contains(heading) && of_slow.contains("<title>hung_read\n100 % ("), "{of_slow}");
-    assert!(of_slow.contains("compared with latency_ns < 1s: 4ms in all"), "{of_slow}");
+    assert!(of_slow.contains("compared with latency_ns &lt; 1s: 4ms in all"), "{of_slow}");
     assert!(of_slow.contains("5s without a stack"), "{of_slow}");
     // Only what hangs has this thread, and in the first one an event of 2 ms besides.
     let of_thread = picture(&["tid = 7", "--against", "tid = 8"]);

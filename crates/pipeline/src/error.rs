@@ -137,12 +137,11 @@ impl Error {
         match self {
             Error::Capture(error) => matches!(error, latscope_capture_bpf::Error::Option(_)),
             Error::Filter(_) | Error::Past | Error::NothingOf(_) | Error::EventsWanted | Error::NotCountable(_) => true,
-            Error::NoStackTimes => true,
             Error::TooLarge(_) | Error::OtherSeries { .. } | Error::NoGroup { .. } | Error::Width(_) => true,
             Error::NotFilterable { .. } | Error::Merge(_) | Error::NotGrowing { .. } => true,
             Error::Read(_) | Error::NoValues(_) | Error::NoQueueing | Error::Averages(_) | Error::WholeJobs(_) => false,
             Error::Widths(_) | Error::Series(_) | Error::Offsets(_) | Error::Tags(_) | Error::Usage(_) => false,
-            Error::NotDerivable { .. } | Error::Incomplete(_) | Error::NoStacks(_) => false,
+            Error::NotDerivable { .. } | Error::Incomplete(_) | Error::NoStacks(_) | Error::NoStackTimes => false,
         }
     }
 }
