@@ -4,7 +4,7 @@ use super::sums::TIME_PARTS;
 use super::tasks::{SparkStage, SparkTasks, Task, median};
 use super::usage::Usage;
 use latscope_event::Field;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A stage of fewer tasks has no stragglers.
 const COMPARABLE: usize = 4;
@@ -190,6 +190,97 @@ impl Usual {
     }
 }
 
+/// The tasks of a stage that tell how fast its executors are: each straggler is compared with these, so they are put in order once.
+struct Fair {
+    first_tasks: HashSet<i64>,
+    /// How long each took, nanoseconds, in this order, and its executor.
+    tasks: Vec<(u64, u32)>,
+    /// Whether a task is among them.
+    ids: HashSet<i64>,
+    by_host: HashMap<String, Vec<u32>>,
+    /// For executors that were asked for: the middles of their tasks, and of all others.
+    sides: HashMap<Vec<u32>, [Middle; 2]>,
+}
+
+impl Fair {
+    fn new(tasks_of: &SparkTasks, stage: &SparkStage, usual: &Usual) -> Fair {
+        let first_tasks = first_tasks(stage);
+        let is_fair = |task: &&Task| task.is_usual() && !usual.has_more_data(task) && !first_tasks.contains(&task.id);
+        let fair = || stage.tasks.iter().filter(is_fair);
+        let mut tasks: Vec<(u64, u32)> = fair().map(|task| (task.took_ns(), task.executor)).collect();
+        tasks.sort_unstable();
+        let ids = fair().map(|task| task.id).collect();
+        let mut by_host = HashMap::<String, Vec<u32>>::new();
+        for code in stage.tasks.iter().map(|task| task.executor).collect::<BTreeSet<u32>>() {
+            by_host.entry(tasks_of.executor(code).1.to_owned()).or_default().push(code);
+        }
+        Fair { first_tasks, tasks, ids, by_host, sides: HashMap::new() }
+    }
+
+    /// The others on these executors, and elsewhere: all but this task.
+    fn beside(&mut self, task: &Task, executors: &[u32]) -> [Middle; 2] {
+        if !self.sides.contains_key(executors) {
+            let side =
+                |there| self.tasks.iter().filter(move |(_, code)| executors.contains(code) == there).map(|task| task.0);
+            let sides = [true, false].map(|there| Middle::new(side(there).count(), side(there)));
+            self.sides.insert(executors.to_vec(), sides);
+        }
+        let mut sides = self.sides[executors];
+        if self.ids.contains(&task.id) {
+            sides[usize::from(!executors.contains(&task.executor))].remove(task.took_ns());
+        }
+        sides
+    }
+}
+
+/// The middle of values in order, as much of it as medians take when one value is left out.
+#[derive(Clone, Copy)]
+struct Middle {
+    count: usize,
+    /// The place of the first of the values kept.
+    from: usize,
+    values: [u64; 4],
+}
+
+impl Middle {
+    fn new(count: usize, values: impl Iterator<Item = u64>) -> Middle {
+        let from = count.saturating_sub(2) / 2;
+        let mut kept = [0; 4];
+        values.skip(from).zip(&mut kept).for_each(|(value, kept)| *kept = value);
+        Middle { count, from, values: kept }
+    }
+
+    /// Leaves out one of the values.
+    fn remove(&mut self, value: u64) {
+        let [a, b, c, d] = self.values;
+        self.values = match () {
+            () if value <= a => [b, c, d, d],
+            () if value <= b => [a, c, d, d],
+            () if value <= c => [a, b, d, d],
+            () => self.values,
+        };
+        self.count -= 1;
+    }
+
+    fn len(&self) -> usize {
+        self.count
+    }
+
+    fn at(&self, place: usize) -> u64 {
+        self.values[place - self.from]
+    }
+
+    /// Of an even number of values, the lower of the two in the middle.
+    fn lower_median(&self) -> u64 {
+        self.at((self.count - 1) / 2)
+    }
+
+    /// As [`median`].
+    fn median(&self) -> u64 {
+        self.lower_median().midpoint(self.at(self.count / 2))
+    }
+}
+
 impl SparkTasks {
     /// The tasks that took longer than one and a half medians of their stage, and 100 ms longer; the slowest first.
     pub fn stragglers(&self) -> Vec<Straggler> {
@@ -199,9 +290,9 @@ impl SparkTasks {
                 continue;
             }
             let usual = Usual::new(self, stage);
-            let mut first = None;
+            let mut fair = None;
             for task in stage.tasks.iter().filter(|task| usual.is_straggler(task)) {
-                let first_tasks = first.get_or_insert_with(|| first_tasks(stage));
+                let fair = fair.get_or_insert_with(|| Fair::new(self, stage, &usual));
                 let (executor, host) = self.executor(task.executor);
                 found.push(Straggler {
                     stage: id,
@@ -210,7 +301,7 @@ impl SparkTasks {
                     executor: [executor.into(), host.into()],
                     took_ns: [task.took_ns(), usual.took_ns],
                     is_running: task.is_running,
-                    causes: self.causes(stage, task, &usual, first_tasks),
+                    causes: self.causes(stage, task, &usual, fair),
                 });
             }
         }
@@ -218,7 +309,7 @@ impl SparkTasks {
         found
     }
 
-    fn causes(&self, stage: &SparkStage, task: &Task, usual: &Usual, first_tasks: &HashSet<i64>) -> Vec<Cause> {
+    fn causes(&self, stage: &SparkStage, task: &Task, usual: &Usual, fair: &mut Fair) -> Vec<Cause> {
         if !task.is_known {
             return Vec::new();
         }
@@ -228,7 +319,7 @@ impl SparkTasks {
         if has_more_data {
             causes.push(Cause::Skew { bytes: [task.bytes, usual.bytes], records: [task.records, usual.records] });
         } else {
-            causes.extend(self.slow(stage, task, usual, first_tasks));
+            causes.extend(self.slow(task, usual, fair));
         }
         let throttled = [self.throttled_ns(task), usual.throttled_ns];
         if throttled[0] > throttled[1] && throttled[0] - throttled[1] >= more_ns / 5 {
@@ -238,7 +329,7 @@ impl SparkTasks {
             .filter_map(|at| {
                 let (own, usually) = (task.parts[at], usual.parts[at]);
                 let more = own.checked_sub(usually).filter(|more| *more > 0 && *more >= more_ns / 5)?;
-                let (input, is_first) = (task.bytes > 0, first_tasks.contains(&task.id));
+                let (input, is_first) = (task.bytes > 0, fair.first_tasks.contains(&task.id));
                 Some((more, Cause::Part { part: TIME_PARTS[at], ns: [own, usually], input, is_first }))
             })
             .collect();
@@ -272,33 +363,25 @@ impl SparkTasks {
     /// Whether the executor of a task, or its host, is slow: other tasks there with no more than their share of the data explain at least
     /// half of what this one took longer. The first ones of an executor in the stage are left out, as they load code and start workers.
     /// It takes two others there, whose lower median counts, and two elsewhere.
-    fn slow(&self, stage: &SparkStage, task: &Task, usual: &Usual, first_tasks: &HashSet<i64>) -> Option<Cause> {
+    fn slow(&self, task: &Task, usual: &Usual, fair: &mut Fair) -> Option<Cause> {
         let (executor, host) = self.executor(task.executor);
-        let is_fair = |other: &&Task| {
-            let is_first = first_tasks.contains(&other.id);
-            other.is_usual() && !usual.has_more_data(other) && !is_first && other.id != task.id
-        };
-        let judged = |is_there: &dyn Fn(&Task) -> bool| {
-            let fair = || stage.tasks.iter().filter(is_fair);
-            let mut there: Vec<u64> = fair().filter(|other| is_there(other)).map(Task::took_ns).collect();
-            let elsewhere: Vec<u64> = fair().filter(|other| !is_there(other)).map(Task::took_ns).collect();
+        let there = fair.by_host.get(host).cloned().unwrap_or_default();
+        let mut judged = |executors: &[u32]| {
+            let [there, elsewhere] = fair.beside(task, executors);
             if there.len() < 2 || elsewhere.len() < 2 {
                 return None;
             }
-            there.sort_unstable();
-            let medians_ns = [there[(there.len() - 1) / 2], median(elsewhere.into_iter())];
+            let medians_ns = [there.lower_median(), elsewhere.median()];
             let explains = medians_ns[0].saturating_sub(usual.took_ns.min(medians_ns[1]));
             let grade = Grade::from_ratio(medians_ns[0] as f64 / medians_ns[1].max(1) as f64)?;
             (explains >= (task.took_ns() - usual.took_ns) / 2).then_some((medians_ns, grade))
         };
         // The host is slow where each of its executors is.
-        let executors: HashSet<u32> = stage.tasks.iter().map(|other| other.executor).collect();
-        let there: Vec<u32> = executors.into_iter().filter(|&code| self.executor(code).1 == host).collect();
-        if there.len() > 1 && there.iter().all(|&code| judged(&|other| other.executor == code).is_some()) {
-            let (medians_ns, grade) = judged(&|other| there.contains(&other.executor))?;
+        if there.len() > 1 && there.iter().all(|&code| judged(&[code]).is_some()) {
+            let (medians_ns, grade) = judged(&there)?;
             return Some(Cause::Slow { is_host: true, name: host.into(), medians_ns, grade });
         }
-        let (medians_ns, grade) = judged(&|other| other.executor == task.executor)?;
+        let (medians_ns, grade) = judged(&[task.executor])?;
         Some(Cause::Slow { is_host: false, name: executor.into(), medians_ns, grade })
     }
 }
@@ -312,4 +395,30 @@ fn first_tasks(stage: &SparkStage) -> HashSet<i64> {
     }
     let is_first = |task: &&Task| ends.get(&task.executor).is_some_and(|end_ns| task.start_ns < *end_ns);
     stage.tasks.iter().filter(is_first).map(|task| task.id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_has_the_medians_of_all_values_and_of_all_but_one() {
+        for count in 1..12_u64 {
+            for spread in 1..5 {
+                let all: Vec<u64> = (0..count).map(|at| at / spread * 10).collect();
+                let middle = Middle::new(all.len(), all.iter().copied());
+                assert_eq!(middle.median(), median(all.iter().copied()));
+                for at in 0..all.len() {
+                    let (mut rest, mut middle) = (all.clone(), middle);
+                    let value = rest.remove(at);
+                    middle.remove(value);
+                    assert_eq!(middle.len(), rest.len());
+                    if let Some(last) = rest.len().checked_sub(1) {
+                        let expected = (rest[last / 2], median(rest.iter().copied()));
+                        assert_eq!((middle.lower_median(), middle.median()), expected, "{all:?} without {value}");
+                    }
+                }
+            }
+        }
+    }
 }
