@@ -138,7 +138,7 @@ def names(fields: str | Iterable[str] | None) -> list[str]:
 
 
 def is_number(value: object) -> bool:
-    """Say whether it is a real number; what is true or false is none."""
+    """Say whether it is a real number, which bool is not."""
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 

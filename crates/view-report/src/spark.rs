@@ -77,8 +77,8 @@ pub fn spark(tasks: &SparkTasks, context: &Context, options: &SparkPicture) -> S
     let mut sentences = vec![
         picture.page.origin(),
         format!(
-            "{} tasks in {}, {} at most on {} cores",
-            sums.tasks,
+            "{} in {}, {} at most on {} cores",
+            tasks_in_words(sums.tasks),
             format_duration(picture.analysis.wall_ns()),
             load.tasks,
             load.cores
@@ -90,7 +90,7 @@ pub fn spark(tasks: &SparkTasks, context: &Context, options: &SparkPicture) -> S
     let mut y = picture.page.head(&mut svg, &sentences) + 8.0;
     let bar = |group: &SparkGroup, kind: &str| {
         let label = format!("{kind} {}", group.id);
-        let words = format!("{label} {}: {} tasks", group.name, group.sums.tasks);
+        let words = format!("{label} {}: {}", group.name, tasks_in_words(group.sums.tasks));
         group.span_ns.map(|span_ns| Bar { span_ns, label: group.id.to_string(), words })
     };
     let queries: Vec<Bar> = tasks.executions().iter().filter_map(|group| bar(group, "sql")).collect();
@@ -99,7 +99,7 @@ pub fn spark(tasks: &SparkTasks, context: &Context, options: &SparkPicture) -> S
         .stages
         .iter()
         .filter_map(|(id, stage)| {
-            let words = format!("stage {}.{} {}: {} tasks", id.0, id.1, stage.name, stage.sums.tasks);
+            let words = format!("stage {}.{} {}: {}", id.0, id.1, stage.name, tasks_in_words(stage.sums.tasks));
             Some(Bar { span_ns: stage.extent_ns()?, label: id.0.to_string(), words })
         })
         .collect();
@@ -114,6 +114,11 @@ pub fn spark(tasks: &SparkTasks, context: &Context, options: &SparkPicture) -> S
     sentences.extend(picture.page.note_texts());
     let height = picture.page.notes(&mut svg, y) + 12.0;
     picture.page.document(svg, height, &sentences)
+}
+
+/// `1 task`, `104 tasks`.
+fn tasks_in_words(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "task" } else { "tasks" })
 }
 
 impl Picture<'_> {

@@ -137,9 +137,9 @@ impl Files<'_> {
     pub fn finish(mut self, context: &Context) -> Result<(), Failure> {
         self.settle(&context.unfinished)?;
         let most_bytes = self.limit();
-        // What waits was looked at last a moment before the end, as whether it still does is not known from there on.
-        let looked_ns = context.unfinished.iter().filter(|request| request.counts()).map(Unfinished::end_ns).max();
-        let span_ns = (self.now.from_ns, looked_ns.unwrap_or_else(now_ns));
+        // When the capture ended, up to which ages count; not a moment later, in which nothing would wait.
+        let end_ns = context.span_ns.map_or_else(now_ns, |(_, end_ns)| end_ns);
+        let span_ns = (self.now.from_ns, end_ns.max(self.now.from_ns));
         let account = account(context, &self.before, self.lost, &self.marks, span_ns, most_bytes);
         let path = self.now.path.clone();
         end(self.now, account, most_bytes).map_err(|error| failure(&path, &error))
