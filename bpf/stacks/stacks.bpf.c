@@ -242,12 +242,12 @@ int sample(struct bpf_iter__task *about)
 	if (!task)
 		return 0;
 	count(COUNT_SEEN);
-	now = bpf_ktime_get_ns();
 	switches = switches_of(task);
 	state = task->__state;
 	runs = task->on_cpu;
 	if (!is_sampled(task, state, runs) || !wanted(task) || is_left_out(task))
 		return 0;
+	now = bpf_ktime_get_ns();
 	is = bpf_task_storage_get(&known, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!is)
 		return 0;

@@ -86,6 +86,47 @@ fn a_command_that_hangs_does_not_keep_the_file_open() {
     assert!(said.err.contains("is hung in the kernel"), "{}", said.err);
 }
 
+/// Of a host that hangs somebody pulls the plug: the file of a recording that is killed has what waited, whatever was recorded.
+#[test]
+fn a_recording_that_is_killed_has_what_waits() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&["--read", "1ms"]);
+    let folder = tempfile::tempdir().unwrap();
+    let traces = ["block", "stacks", "offcpu"].map(|source| folder.path().join(format!("{source}.lat")));
+    let filters = [disk.filter(), "comm = dd".into(), "comm = dd".into()];
+    let record = |(trace, filter): (&PathBuf, &String)| {
+        let source = trace.file_stem().unwrap().to_str().unwrap();
+        Background::latscope(&["record", "-s", source, "-w", trace.to_str().unwrap(), filter])
+    };
+    let recordings: Vec<_> = traces.iter().zip(&filters).map(record).collect();
+    until("the recordings", || traces.iter().all(|trace| trace.exists()));
+    disk.signal("STOP");
+    let from = format!("if={}", disk.path);
+    let mut dd = std::process::Command::new("dd")
+        .args([&from, "of=/dev/null", "bs=4k", "count=1", "iflag=direct", "status=none"])
+        .spawn()
+        .unwrap();
+    let waits = |trace: &Path| {
+        let read = latscope(&["summary", "-r", trace.to_str().unwrap(), "--by", "none", "--json"]);
+        let total = read.status.filter(|&status| status == 0).map(|_| read.out);
+        let total = total.map(|printed| serde_json::from_str::<serde_json::Value>(&printed).unwrap()["total"].clone());
+        total.map_or(0, |total| number(&total, "waiting"))
+    };
+    // It is there before the end as well: a file that is being written is a file that is cut.
+    until("what waits", || traces.iter().all(|trace| waits(trace) == 1));
+    for recording in recordings {
+        recording.signal("KILL");
+        recording.ended();
+    }
+    disk.signal("CONT");
+    dd.wait().unwrap();
+    for trace in &traces {
+        assert_eq!(waits(trace), 1, "{trace:?}");
+        let said = latscope(&["summary", "-r", trace.to_str().unwrap()]);
+        assert!(said.err.contains("truncated") && said.out.contains("dd"), "{} {}", said.out, said.err);
+    }
+}
+
 /// Small writes without end, each an event of several bytes that do not compress well.
 fn many_calls(folder: &Path) -> Background {
     let script = "import os, random, time\nf = os.open('x', os.O_RDWR | os.O_CREAT)\n\

@@ -2,7 +2,8 @@
 //!
 //! The schema's metadata holds the context under [`CONTEXT_KEY`]. What was lost is known only at the end, so after the
 //! end marker follows a second stream with the same schema, no batches and the final context; Arrow readers stop at the
-//! first marker and never see it. A file that lacks it was cut: everything up to its last whole batch is read.
+//! first marker and never see it. A file that lacks it was cut: everything up to its last whole batch is read, with the account that the
+//! recording had left by then.
 
 mod checksum;
 mod decode;
@@ -15,8 +16,9 @@ use crate::input::Input;
 use crate::{Detected, Error, Position, ReadOptions, Sink};
 use arrow_ipc::MessageHeader;
 use decode::Decoder;
-use latscope_event::{Anomaly, Batch, Context, FieldSet};
+use latscope_event::{Anomaly, Batch, Context, FieldSet, Tally, format_duration};
 use messages::{Bytes, Messages, Stop};
+use std::collections::HashSet;
 use std::fs::File;
 
 /// The fields that a trace can hold: all.
@@ -75,6 +77,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let mut batch = Batch::new(options.fields.intersection(header.decoder.fields()));
     let mut decoder = header.decoder.projected(batch.fields());
     let (mut damaged, mut has_damage) = (0, false);
+    let mut noted = Noted::default();
     let stop = loop {
         if let Err(stop) = messages.next() {
             break stop;
@@ -84,9 +87,13 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             (damaged, has_damage) = (damaged + u64::from(messages.is_within()), true);
             continue;
         }
+        noted.follow(&messages);
         match take(&messages, &mut decoder, &mut batch) {
             Ok(true) if batch.is_empty() => {}
             Ok(true) => {
+                if !noted.waits.is_empty() && !messages.has_account() {
+                    noted.end(batch.time());
+                }
                 cover(&mut context, &batch);
                 if sink(&context, &batch).is_break() {
                     return Ok(context);
@@ -116,11 +123,64 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             why
         }
     };
+    noted.follow(&messages);
+    let known = noted.until_cut(&mut context).map_or("unknown".into(), |age_ns| match age_ns {
+        0 => "those of its end".into(),
+        age_ns => format!("those of {} before its end", format_duration(age_ns)),
+    });
     context.tally.add(Anomaly::Truncated, 1);
-    let note =
-        format!("{why} (byte {}), so losses and unfinished requests of the recording are unknown", messages.position());
+    let place = messages.position();
+    let note = format!("{why} (byte {place}), so losses and unfinished requests of the recording are {known}");
     context.properties.insert("cut".into(), note);
     Ok(context)
+}
+
+/// The last account that a recording left in front of its end.
+#[derive(Default)]
+struct Noted {
+    account: Option<Context>,
+    number: u64,
+    /// When what waited then started, without what has completed since.
+    waits: HashSet<i64>,
+}
+
+impl Noted {
+    /// Takes in the account that was read last, if it is a new one.
+    fn follow(&mut self, messages: &Messages) {
+        if self.number == messages.accounts() {
+            return;
+        }
+        self.number = messages.accounts();
+        let json = checksum::unpack(messages.account());
+        self.account = json.and_then(|json| crate::arrow_columns::context_of(&json).ok());
+        self.waits = self.account.iter().flat_map(|account| &account.unfinished).map(|wait| wait.start_ns).collect();
+    }
+
+    /// Events that started at these times have completed.
+    fn end(&mut self, starts_ns: &[i64]) {
+        for start_ns in starts_ns {
+            self.waits.remove(start_ns);
+        }
+    }
+
+    /// Puts the account in place of what the header said. Returns how long before the end of the trace it was made.
+    fn until_cut(self, context: &mut Context) -> Option<u64> {
+        let mut account = self.account?;
+        let made_ns = account.span_ns.map(|(_, to_ns)| to_ns);
+        let noted = account.unfinished.len();
+        account.unfinished.retain(|request| self.waits.contains(&request.start_ns));
+        let mut ended = Tally::default();
+        ended.add(Anomaly::Unfinished, (noted - account.unfinished.len()) as u64);
+        account.tally = account.tally.since(&ended);
+        // Of what began after that nobody knows.
+        account.knows_unfinished = !account.unfinished.is_empty();
+        account.tally.merge(&context.tally);
+        for moment in context.span_ns.iter().flat_map(|&(from_ns, to_ns)| [from_ns, to_ns]) {
+            account.cover(moment);
+        }
+        *context = account;
+        context.span_ns.zip(made_ns).map(|((_, to_ns), made_ns)| to_ns.abs_diff(made_ns))
+    }
 }
 
 /// Takes a message into the batch; whether the batch holds new events.

@@ -5,7 +5,7 @@
 mod sample;
 
 use latscope_capture_file::{Format, LatWriter, ReadOptions, parts, read};
-use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, MISSING_U64, Mask};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, MISSING_U64, Mask, Tally, Unfinished, Wait};
 use proptest::prelude::*;
 use sample::{Row, batch, context, fields, read_rows, rows};
 use std::io::Write;
@@ -109,6 +109,58 @@ fn cut_at_any_byte_it_yields_the_batches_before_the_cut() {
     }
     counts.dedup();
     assert_eq!(counts, [60, 40, 20, 0]);
+}
+
+/// A recording that is killed has the account that it left last: what waited then, without what completed since.
+#[test]
+fn cut_it_has_the_account_that_was_left_before() {
+    let mut file = Vec::new();
+    let (early, late) = (batch(fields(), 0..20), batch(fields(), 20..40));
+    let end_ns = late.time()[19] + 60_000_000_000;
+    let wait = |what: &str, start_ns: i64| Unfinished {
+        what: what.into(),
+        start_ns,
+        at_least_ns: end_ns.abs_diff(start_ns),
+        wait: Wait::Counts,
+        values: Default::default(),
+    };
+    let mut so_far = Context { span_ns: Some((0, end_ns)), ..context() };
+    so_far.unfinished = vec![wait("hangs", -1), wait("completes", late.time()[5])];
+    so_far.tally = Tally::default();
+    so_far.tally.add(Anomaly::Unfinished, 2);
+    so_far.tally.add(Anomaly::LostRecords, 7);
+    let mut writer = LatWriter::create(&mut file, fields(), &context()).unwrap();
+    writer.write(&early, None).unwrap();
+    writer.note(&so_far).unwrap();
+    let noted = writer.stored_bytes() as usize;
+    // Nothing happens, and it is noted again.
+    writer.note(&so_far).unwrap();
+    let again = writer.stored_bytes() as usize;
+    writer.write(&late, None).unwrap();
+    writer.finish(&context()).unwrap();
+
+    let names = |context: &Context| context.unfinished.iter().map(|wait| wait.what.clone()).collect::<Vec<_>>();
+    let lost =
+        |context: &Context| [Anomaly::Unfinished, Anomaly::LostRecords].map(|anomaly| context.tally.get(anomaly));
+    for length in [noted, again] {
+        let (read, account) = read_bytes(&file[..length], fields()).unwrap();
+        assert_eq!(read, rows(&early, fields()));
+        assert_eq!((names(&account), lost(&account)), (vec!["hangs".into(), "completes".into()], [2, 7]));
+        assert_eq!((account.span_ns, account.knows_unfinished), (Some((0, end_ns)), true));
+        assert!(account.properties["cut"].contains("are those of its end"), "{:?}", account.properties);
+    }
+    let (read, account) = read_bytes(&file[..file.len() - 9], fields()).unwrap();
+    assert_eq!(read.len(), 40);
+    assert_eq!((names(&account), lost(&account)), (vec!["hangs".into()], [1, 7]));
+    // Whole, it has its own.
+    assert_eq!(read_bytes(&file, fields()).unwrap().1, context());
+    // A damaged one is none.
+    let mut damaged = file[..noted].to_vec();
+    let place = memchr::memmem::rfind(&damaged, b"ACC1").unwrap() - 20;
+    damaged[place] ^= 1;
+    let (_, account) = read_bytes(&damaged, fields()).unwrap();
+    assert_eq!((names(&account), account.tally.get(Anomaly::DamagedBatches)), (vec![], 1));
+    assert!(account.properties["cut"].contains("are unknown"), "{:?}", account.properties);
 }
 
 #[test]

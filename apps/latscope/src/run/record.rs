@@ -15,6 +15,8 @@ use std::ops::ControlFlow;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+/// So often it is looked at what waits, for the case that the recording is killed.
+const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// So long a command that was asked to end may take, and then one that was killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
@@ -39,15 +41,20 @@ pub fn run(pipeline: &Pipeline, plan: &Recording) -> Result<(), Failure> {
     let take = |files: &mut Files, context: &Context, batch: &Batch, mask: Option<&Mask>| {
         files.write(context, batch, mask).map_or_else(ControlFlow::Break, ControlFlow::Continue)
     };
-    let mut broken = None;
+    let (mut broken, mut noted) = (None, Instant::now());
     while broken.is_none() && !events.is_over() && !command.has_ended()? {
         events.refresh()?;
         broken = events.poll(TURN, &mut |context, batch, mask| take(&mut files, context, batch, mask)).err();
-        if files.are_past() {
+        let is_due = broken.is_none() && noted.elapsed() >= NOTE_EVERY;
+        if files.are_past() || is_due {
             let mut now = events.context().clone();
             now.unfinished = events.in_flight()?;
             keep_passing(reading, &mut now);
             files.settle(&now.unfinished)?;
+            if is_due {
+                noted = Instant::now();
+                broken = files.note(&now).err();
+            }
         }
     }
     let finish = || {

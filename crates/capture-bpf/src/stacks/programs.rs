@@ -11,6 +11,10 @@ use crate::{Error, Options, PushDown, StackKinds};
 use latscope_event::kernel::{ASYNC_WAITS, FdFrom, Machine, call_shape};
 use latscope_event::{Anomaly, Clock, Context, Field, LossRange, Note};
 use libbpf_rs::{Link, MapType};
+use std::time::{Duration, Instant};
+
+/// The memory of each map stands in a file of its own, and reading all of them costs as much as looking at a hundred threads.
+const MEMORY_EVERY: Duration = Duration::from_secs(2);
 
 /// Attached programs.
 pub struct Programs {
@@ -30,6 +34,8 @@ pub struct Programs {
     calls: [u8; CALLS],
     ring_full: u64,
     refreshed_ns: i64,
+    /// What the maps occupy, and when that was asked.
+    memory: Option<(Instant, u64)>,
     /// When the programs were stopped.
     ended_ns: Option<i64>,
 }
@@ -154,6 +160,7 @@ impl Programs {
             calls: config.calls,
             ring_full: 0,
             refreshed_ns: now_ns,
+            memory: None,
             ended_ns: None,
         })
     }
@@ -208,6 +215,10 @@ impl Programs {
         self.ring_full = of(Count::RingFull);
         self.refreshed_ns = now_ns;
         self.context.cover(now_ns);
+        let is_recent = |asked: &Instant| asked.elapsed() < MEMORY_EVERY;
+        let recent = self.memory.filter(|(asked, _)| is_recent(asked));
+        let (_, memory_bytes) =
+            *self.memory.insert(recent.unwrap_or_else(|| (Instant::now(), self.loaded.memory_bytes())));
         let mut property = |key: &str, value: u64| {
             self.context.properties.insert(key.into(), value.to_string());
         };
@@ -217,7 +228,7 @@ impl Programs {
         property("stacks.locked", of(Count::Locked));
         property("stacks.threads_looked_at", of(Count::Seen));
         property("stacks.left_out", of(Count::LeftOut));
-        property("kernel_memory_bytes", self.loaded.memory_bytes());
+        property("kernel_memory_bytes", memory_bytes);
         if of(Count::Short) > 0 {
             let (below_ns, count, time_ns) = (self.threshold_ns, of(Count::Short), of(Count::ShortNs));
             self.context.notes.retain(|note| !matches!(note, Note::ShortWaits { .. }));

@@ -3,7 +3,7 @@
 //! Lengths come from the file and are not believed: buffers grow with the bytes that arrive, up to a limit.
 
 use super::CONTINUATION;
-use super::checksum::{Checked, check};
+use super::checksum::{Checked, check, packed_account};
 use crate::Error;
 use crate::input::Input;
 use arrow_ipc::MessageHeader;
@@ -61,6 +61,9 @@ pub struct Messages<'a> {
     reader: Bytes<'a>,
     metadata: Vec<u8>,
     body: Vec<u8>,
+    /// Of the last batch that had one, read or skipped, and how many had.
+    account: Vec<u8>,
+    accounts: u64,
     consumed: u64,
     position: u64,
     checked: Checked,
@@ -75,6 +78,8 @@ impl<'a> Messages<'a> {
             reader,
             metadata: Vec::new(),
             body: Vec::new(),
+            account: Vec::new(),
+            accounts: 0,
             consumed: 0,
             position: 0,
             checked: Checked::Without,
@@ -90,6 +95,21 @@ impl<'a> Messages<'a> {
     /// The body of the message that was read last.
     pub fn body(&self) -> &[u8] {
         &self.body
+    }
+
+    /// Whether the message that was read last has an account of its moment.
+    pub fn has_account(&self) -> bool {
+        packed_account(&self.metadata).is_some()
+    }
+
+    /// The account of the last batch that had one, packed; empty where none had.
+    pub fn account(&self) -> &[u8] {
+        &self.account
+    }
+
+    /// How many accounts there were up to here.
+    pub fn accounts(&self) -> u64 {
+        self.accounts
     }
 
     /// Whether the message that was read last is as it was written, as far as can be known.
@@ -143,6 +163,11 @@ impl<'a> Messages<'a> {
         let message = arrow_ipc::root_as_message(&self.metadata)
             .map_err(|_| Stop::Damaged("the description of a message is damaged".into()))?;
         let is_of_events = message.header_type() == MessageHeader::RecordBatch;
+        if let Some(account) = packed_account(&self.metadata).filter(|_| is_of_events) {
+            self.account.clear();
+            self.account.extend_from_slice(account);
+            self.accounts += 1;
+        }
         match (u64::try_from(message.bodyLength()), &mut self.reader) {
             (Ok(length @ 0..=BODY_LIMIT), Bytes::Part(file, within))
                 if is_of_events && self.position < within.start =>

@@ -1,6 +1,6 @@
 //! Appends events to a trace so that a crash costs at most the last second.
 
-use super::checksum::Summed;
+use super::checksum::{Summed, pack};
 use super::{CONTEXT_KEY, VERSION, VERSION_KEY};
 use crate::arrow_columns::{Gathered, Unsigned, context_json, io_error, schema, selected};
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
@@ -131,6 +131,11 @@ impl<W: Write> LatWriter<W> {
         self.writer.handed_on()
     }
 
+    /// The same with those, at most.
+    pub fn most_bytes(&self) -> u64 {
+        self.stored_bytes() + self.gathered.stored_bytes()
+    }
+
     /// Events that left for the disk; the others, some of the last second, are still gathered.
     pub fn stored_events(&self) -> u64 {
         self.stored
@@ -157,6 +162,15 @@ impl<W: Write> LatWriter<W> {
             self.flush()?;
         }
         Ok(())
+    }
+
+    /// Writes what was gathered, and with it the account so far, for the case that the trace ends without one.
+    ///
+    /// # Errors
+    /// As [`LatWriter::write`].
+    pub fn note(&mut self, context: &Context) -> io::Result<()> {
+        self.writer.attach(pack(&context_json(context, true)?)?);
+        self.flush()
     }
 
     fn flush(&mut self) -> io::Result<()> {

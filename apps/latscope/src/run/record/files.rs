@@ -1,7 +1,7 @@
 //! The files of a recording: one, or one after the other.
 
 use super::names::{self, size, sum};
-use super::trace::{Trace, account, own, until};
+use super::trace::{Notes, Trace, account, failure, own, shorten, until};
 use crate::Failure;
 use crate::notes::{self, WORDING};
 use crate::output::{self, Output};
@@ -11,9 +11,8 @@ use latscope_event::{
 };
 use latscope_pipeline::{RECORDING, now_ns};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A flight recorder leaves so much of the disk free, or a quarter of a small one, rather than lose what comes.
 const RESERVE_BYTES: u64 = 16 << 20;
@@ -50,6 +49,7 @@ struct Past {
 struct Open {
     path: PathBuf,
     writer: Trace,
+    notes: Notes,
     from_ns: i64,
     events: u64,
 }
@@ -131,6 +131,18 @@ impl Files<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Leaves the account so far in the present file, if it is time to: a recording that is killed has no other.
+    pub fn note(&mut self, now: &Context) -> Result<(), Failure> {
+        let room = self.room_for_events(now)?;
+        let account = account(now, &self.before, self.lost, &self.marks, (self.now.from_ns, now_ns()), room);
+        match self.now.notes.leave(account, &mut self.now.writer, room) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && self.plan.keep.is_some() => {
+                self.start_over(now, &error, self.now.events.saturating_sub(self.now.writer.stored_events()))
+            }
+            left => left.map_err(|error| self.now.failure(&error)),
+        }
     }
 
     /// Ends the last file, and those that are over.
@@ -302,20 +314,6 @@ impl Open {
     }
 }
 
-fn failure(path: &Path, error: &io::Error) -> Failure {
-    match Failure::output(error) {
-        Failure::Input(_) => Failure::Input(format!("{}: Cannot be written: {error}.", path.display())),
-        other => other,
-    }
-}
-
-/// Leaves so many bytes of a file that could not be written: a part of a message behind them is of no use.
-fn shorten(path: &Path, whole_bytes: u64) {
-    if let Ok(file) = File::options().write(true).open(path) {
-        let _ = file.set_len(whole_bytes);
-    }
-}
-
 /// Starts a file, which has no name yet.
 fn open(
     plan: &Recording,
@@ -331,7 +329,7 @@ fn open(
     let out = output::open(Some(&path))?;
     let start = Context { tally: Tally::default(), span_ns: None, ..own(context, marks) };
     let writer = Trace::create(&path, out, fields, &start).map_err(|error| failure(&path, &error))?;
-    Ok(Open { path, writer, from_ns, events: 0 })
+    Ok(Open { path, writer, notes: Notes::default(), from_ns, events: 0 })
 }
 
 /// Ends a file with its account, which names as much of what waited as there is room for.

@@ -1,11 +1,14 @@
 //! What a recording writes: our own trace, or a capture for sysdig.
 
+use crate::Failure;
 use crate::output::Output;
 use latscope_capture_file::{LatWriter, ScapWriter};
 use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, Tally, Unfinished};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// For so many bytes that a file may have, one request or call without a completion is named in its account.
 const UNFINISHED_PART: u64 = 4 << 10;
@@ -41,6 +44,14 @@ impl Trace {
         }
     }
 
+    /// The same with the events that are still gathered, at most.
+    fn most_bytes(&self) -> u64 {
+        match self {
+            Trace::Lat(writer) => writer.most_bytes(),
+            Trace::Scap(writer) => writer.written_bytes(),
+        }
+    }
+
     /// Events that left for the disk.
     pub fn stored_events(&self) -> u64 {
         match self {
@@ -54,6 +65,14 @@ impl Trace {
         match self {
             Trace::Lat(writer) => writer.end_bytes(context),
             Trace::Scap(_) => Ok(0),
+        }
+    }
+
+    /// Writes what is gathered, with the account so far.
+    pub fn note(&mut self, account: &Context) -> io::Result<()> {
+        match self {
+            Trace::Lat(writer) => writer.note(account),
+            Trace::Scap(_) => Ok(()),
         }
     }
 
@@ -88,6 +107,57 @@ impl Trace {
             Trace::Lat(writer) => writer.finish(context),
             Trace::Scap(writer) => writer.finish(context),
         }
+    }
+}
+
+/// When a file has its account so far.
+#[derive(Default)]
+pub struct Notes {
+    left: Option<Instant>,
+    pause: Duration,
+    /// What waited, when it started and what it was.
+    waits: Vec<(i64, String)>,
+}
+
+impl Notes {
+    /// So long something waits before it is noted; what is younger is as little known as the events of the last second.
+    const PATIENCE_NS: u64 = 1_000_000_000;
+    /// As long as nothing waits.
+    const PAUSE: Duration = Duration::from_secs(10);
+    /// An account of so many bytes is left again after a second, for as long as the same waits.
+    const SECOND_BYTES: u64 = 4 << 10;
+
+    /// Leaves an account in the trace if others wait now than before, or the last one is old, and there is room for it.
+    pub fn leave(&mut self, mut account: Context, writer: &mut Trace, room: u64) -> io::Result<()> {
+        account.unfinished.retain(|request| request.at_least_ns >= Notes::PATIENCE_NS);
+        account.tally.add(Anomaly::Unfinished, account.unfinished.len() as u64);
+        account.sort_unfinished();
+        let waits: Vec<_> = account.unfinished.iter().map(|request| (request.start_ns, request.what.clone())).collect();
+        let is_due = self.waits != waits || self.left.is_none_or(|left| left.elapsed() >= self.pause);
+        if !is_due || writer.most_bytes() + writer.end_bytes(&account)? > room {
+            return Ok(());
+        }
+        let before = writer.stored_bytes();
+        writer.note(&account)?;
+        let seconds = (writer.stored_bytes() - before) / Notes::SECOND_BYTES;
+        self.pause = if waits.is_empty() { Notes::PAUSE } else { Duration::from_secs(seconds.max(1)) };
+        (self.left, self.waits) = (Some(Instant::now()), waits);
+        Ok(())
+    }
+}
+
+/// Says that a file cannot be written.
+pub fn failure(path: &Path, error: &io::Error) -> Failure {
+    match Failure::output(error) {
+        Failure::Input(_) => Failure::Input(format!("{}: Cannot be written: {error}.", path.display())),
+        other => other,
+    }
+}
+
+/// Leaves so many bytes of a file that could not be written: a part of a message behind them is of no use.
+pub fn shorten(path: &Path, whole_bytes: u64) {
+    if let Ok(file) = File::options().write(true).open(path) {
+        let _ = file.set_len(whole_bytes);
     }
 }
 
