@@ -390,6 +390,9 @@ fn stacks_that_slow_requests_have_are_compared_with_stacks_of_others() {
     add(60, 30_000_000, "complete,completion,main;serve;scan;pread64;vfs_read_[k]");
     add(900, 1_000_000, ",,");
     add(60, 1_000_000, "complete,completion,main;serve;lookup;pread64;vfs_read_[k]");
+    // At the issue a thread is in no wait, and one in so many was looked at.
+    add(20, 30_000_000, "complete,issue,main;serve;submit");
+    add(200, 1_000_000, "complete,issue,main;serve;submit");
     std::fs::write(&path, &trace).unwrap();
     let path = path.to_str().unwrap();
     let explained = |filter: &str| {
@@ -402,9 +405,17 @@ fn stacks_that_slow_requests_have_are_compared_with_stacks_of_others() {
     for artefact in ["main", "serve", "vfs_read", "frame exists", "stack_quality", "stack_source"] {
         assert!(!found["findings"][0]["filter"].to_string().contains(artefact), "{artefact}: {text}");
     }
-    assert!(found["baseline"].to_string().contains("stack_quality exists"), "{found}");
+    assert!(found["baseline"].to_string().contains("stack_source = completion"), "{found}");
+    for artefact in ["submit", "issue"] {
+        assert!(!found["findings"].to_string().contains(artefact), "{artefact}: {text}");
+    }
+    // Where no fast request was looked at when it completed, stacks of the issue are compared as well.
+    let issued = trace.replace("complete,completion,main;serve;lookup;pread64;vfs_read_[k]", ",,");
+    std::fs::write(path, issued).unwrap();
+    assert!(explained("lat > 20ms")["baseline"].to_string().contains("stack_quality exists"));
     // Where hardly any of the others has a stack, stacks say nothing.
     let few = trace.replace("complete,completion,main;serve;lookup;pread64;vfs_read_[k]", ",,");
+    let few = few.replace("complete,issue,main;serve;submit", ",,");
     std::fs::write(path, few).unwrap();
     let found = explained("lat > 20ms");
     for word in ["frame", "stack"] {

@@ -109,7 +109,8 @@ fn a_recording_that_is_killed_has_what_waits() {
     let waits = |trace: &Path| {
         let read = latscope(&["summary", "-r", trace.to_str().unwrap(), "--by", "none", "--json"]);
         let total = read.status.filter(|&status| status == 0).map(|_| read.out);
-        let total = total.map(|printed| serde_json::from_str::<serde_json::Value>(&printed).unwrap()["total"].clone());
+        let total =
+            total.map(|printed| serde_json::from_slice::<serde_json::Value>(&printed).unwrap()["total"].clone());
         total.map_or(0, |total| number(&total, "waiting"))
     };
     // It is there before the end as well: a file that is being written is a file that is cut.
@@ -122,8 +123,9 @@ fn a_recording_that_is_killed_has_what_waits() {
     dd.wait().unwrap();
     for trace in &traces {
         assert_eq!(waits(trace), 1, "{trace:?}");
-        let said = latscope(&["summary", "-r", trace.to_str().unwrap()]);
-        assert!(said.err.contains("truncated") && said.out.contains("dd"), "{} {}", said.out, said.err);
+        let said = latscope(&["summary", "-r", trace.to_str().unwrap(), "--by", "comm"]);
+        let said = String::from_utf8_lossy(&said.out).into_owned() + &said.err;
+        assert!(said.contains("truncated") && said.contains("dd "), "{said}");
     }
 }
 

@@ -79,8 +79,8 @@ impl Explained {
             None => baseline,
         };
         let with_stacks = |side: String| match self.explanation.with_stacks {
-            true => format!("({side}) and stack_quality exists"),
-            false => side,
+            Some(filter) => format!("({side}) and {filter}"),
+            None => side,
         };
         let (selection, baseline) = (with_stacks(selection), with_stacks(baseline));
         if self.is_inverted { (baseline, selection) } else { (selection, baseline) }

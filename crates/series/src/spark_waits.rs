@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 /// What the kernel calls a thread that runs tasks: the first letters of "Executor task launch worker".
 const TASK_THREAD: &str = "Executor task l";
 /// Waits for a device or a file system, by their class.
-const DISK: [&str; 32] = [
+const DISK: [&str; 33] = [
     "direct read",
     "direct write",
     "direct I/O of others",
@@ -35,6 +35,7 @@ const DISK: [&str; 32] = [
     "io.max throttle",
     "dirty throttle",
     "device command",
+    "frozen file system",
     "device mapper",
     "libaio",
     "io_uring",

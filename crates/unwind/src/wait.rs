@@ -153,6 +153,11 @@ mod tests {
             ("worker_thread kthread ret_from_fork", "idle"),
             ("submit_bio_wait journal_x kthread ret_from_fork", "other block I/O"),
             ("io_schedule blkdev_direct_IO blkdev_read_iter aio_read", "direct read"),
+            ("percpu_rwsem_wait vfs_write ksys_write", "frozen file system"),
+            ("percpu_rwsem_wait mnt_want_write path_openat do_filp_open", "frozen file system"),
+            ("percpu_rwsem_wait ext4_page_mkwrite do_page_mkwrite do_fault", "frozen file system"),
+            ("percpu_rwsem_wait do_ftruncate do_sys_ftruncate", "frozen file system"),
+            ("percpu_rwsem_wait cgroup_procs_write_start kernfs_fop_write_iter vfs_write", "kernel lock"),
             ("strange_function.constprop.0 do_syscall_64", "strange_function"),
             ("", ""),
         ] {

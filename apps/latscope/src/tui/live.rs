@@ -9,7 +9,7 @@ use latscope_capture_bpf::{key_fields, usual};
 use latscope_capture_file::LatWriter;
 use latscope_event::{Batch, Context, Field, FieldSet, Mask, format_duration};
 use latscope_histogram::Sparse;
-use latscope_pipeline::{Pass, Pipeline, TURN, now_ns};
+use latscope_pipeline::{Pass, Pipeline, TURN, keep_passing, now_ns};
 use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Weight};
 use std::fs::File;
 use std::io;
@@ -181,6 +181,7 @@ fn written(reading: &Reading, context: &Context, recent: &Mutex<Recent>, path: &
     if let Some(filter) = &reading.filter {
         context.properties.insert("filter".into(), filter.to_string());
     }
+    keep_passing(reading, &mut context);
     let mut writer = LatWriter::create(file, fields, &context).map_err(fail)?;
     let mut count = 0;
     each_kept(reading, &context, recent, |batch, mask| {

@@ -48,6 +48,8 @@ pub struct Stacked {
     dug: Box<Dug>,
     dimensions: Dimensions,
     pub found: Option<Result<Found, String>>,
+    /// Whether a line follows for each frame: a panel has no room for callers in a column.
+    is_full: bool,
 }
 
 /// The stacks of a selection.
@@ -70,7 +72,7 @@ impl App {
     pub fn show_stacks(&mut self) {
         if let Panel::Dig(dug) = &self.panel {
             let (dug, dimensions) = (dug.clone(), Dimensions::new(self.folding.by.clone()));
-            self.ask_stacks(Stacked { dug, dimensions, found: None });
+            self.ask_stacks(Stacked { dug, dimensions, found: None, is_full: false });
         }
     }
 
@@ -111,6 +113,7 @@ impl App {
                 self.dig.stop();
                 self.panel = Panel::Dig(stacked.dug.clone());
             }
+            Acted::Nothing if action == Action::Dig => stacked.is_full = !stacked.is_full,
             Acted::Nothing => return false,
             Acted::List => {}
             Acted::Fields => {
@@ -140,9 +143,9 @@ impl App {
             lines.extend(list);
             return lines;
         }
-        lines.extend(found.lines(&stacked.dimensions.by, None, stacked.dug.filter(), false, columns));
+        lines.extend(found.lines(&stacked.dimensions.by, None, stacked.dug.filter(), stacked.is_full, columns));
         if !found.is_empty() {
-            lines.push(Line::new("b split by other fields  Esc back"));
+            lines.push(Line::new("Enter whole stacks  b split by other fields  Esc back"));
         }
         lines
     }

@@ -77,11 +77,14 @@ impl StackEvents {
             looked: None,
             programs,
         };
-        if kinds.off_cpu {
-            events.pass()?; // the waits of now would be known only from the next ones on
+        if kinds.off_cpu || kinds.sampled {
+            // The waits of now would be known only from the next ones on, and reading the names of the kernel and of what runs would
+            // keep the sampler from its second look.
+            events.pass()?;
         }
         events.programs.begin()?;
         events.waits.begin(events.programs.started_ns);
+        events.pace.begin();
         events.rows.batch.clear();
         events.timed_ns = 0;
         Ok(events)
@@ -230,9 +233,8 @@ impl StackEvents {
     /// Puts what has not ended into a batch of its own, and names it in the context, while the capture runs only what waits for I/O.
     /// Returns for how much of it that is so.
     fn fill_waiting(&mut self, names_all: bool) -> u64 {
-        let now_ns = self.programs.clock.now_stamp_ns();
-        let waiting: Vec<(Waiting, Doing, u64)> =
-            self.lasting().into_iter().map(|(how, wait)| (how, wait.doing, wait.start_ns)).collect();
+        let of = |(how, wait): (Waiting, &Wait)| (how, wait.doing, wait.start_ns, self.waits.age_ns(wait));
+        let waiting: Vec<(Waiting, Doing, u64, u64)> = self.lasting().into_iter().map(of).collect();
         let context = &mut self.programs.context;
         context.unfinished.clear();
         // What ended stays in the rows until it is handed on.
@@ -240,9 +242,8 @@ impl StackEvents {
         self.waiting.clear();
         std::mem::swap(&mut self.waiting, &mut self.rows.batch);
         let mut stalls = 0;
-        for (how, doing, start_ns) in waiting {
+        for (how, doing, start_ns, age_ns) in waiting {
             let row = self.rows.batch.len();
-            let age_ns = now_ns.saturating_sub(start_ns);
             self.rows.push(&doing, start_ns, age_ns, Taken::Sampled, self.programs.clock);
             let is_stall = how == Waiting::Counts;
             stalls += u64::from(is_stall);

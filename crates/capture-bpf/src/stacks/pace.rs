@@ -61,6 +61,14 @@ impl Pace {
         }
     }
 
+    /// What passed so far was a preparation, and cost nothing.
+    pub fn begin(&mut self) {
+        let now = Instant::now();
+        (self.started, self.last, self.due) = (now, now, now + self.asked);
+        (self.passes, self.left) = (0, 0.0);
+        self.intervals = Histogram::new(Grid::FINE, false);
+    }
+
     /// How long until the next pass is due.
     pub fn wait(&self) -> Duration {
         self.due.saturating_duration_since(Instant::now())

@@ -28,7 +28,10 @@ pub struct Waits {
 pub struct Wait {
     pub doing: Doing,
     switches: u64,
+    /// When it may have started: at the pass before the first that saw it, unless the scheduler timed it.
     pub start_ns: u64,
+    /// Since when it waits for sure.
+    seen_ns: u64,
     /// The sum of the intervals of the passes that saw it.
     pub latency_ns: u64,
     pass: u64,
@@ -46,7 +49,10 @@ impl Waits {
     /// Events count from now on, and so does what was seen already.
     pub fn begin(&mut self, now_ns: u64) {
         self.attached_ns = now_ns;
-        self.by_thread.values_mut().for_each(|wait| wait.start_ns = wait.start_ns.max(now_ns));
+        for wait in self.by_thread.values_mut() {
+            (wait.start_ns, wait.seen_ns) = (wait.start_ns.max(now_ns), wait.seen_ns.max(now_ns));
+            wait.latency_ns = 0;
+        }
     }
 
     /// A pass starts now; of 2^32 threads it draws so many.
@@ -78,9 +84,9 @@ impl Waits {
         if record.has(flag::SAME) {
             return; // its first record was lost
         }
-        let start_ns = match record.since_ns {
-            0 => self.now_ns.saturating_sub(self.interval_ns),
-            since_ns => since_ns.max(self.attached_ns),
+        let (start_ns, seen_ns) = match record.since_ns.max(self.attached_ns) {
+            _ if record.since_ns == 0 => (self.now_ns.saturating_sub(self.interval_ns), self.now_ns),
+            since_ns => (since_ns, since_ns),
         };
         let doing = rows.doing(record, parts, state);
         let (pass, latency_ns) = (self.pass, self.interval_ns);
@@ -88,7 +94,7 @@ impl Waits {
         if !is_whole {
             self.lottery.add(&mut lot, is_drawn);
         }
-        let wait = Wait { doing, switches: record.switches, start_ns, latency_ns, pass, lot };
+        let wait = Wait { doing, switches: record.switches, start_ns, seen_ns, latency_ns, pass, lot };
         if let Some(ended) = self.by_thread.insert(record.tid, wait) {
             self.emit(&ended, rows, clock);
         }
@@ -113,7 +119,8 @@ impl Waits {
     fn emit(&mut self, wait: &Wait, rows: &mut Rows, clock: MonotonicClock) {
         let [waits, runs] = self.emits;
         let emits = if wait.doing.state == State::Running { runs } else { waits };
-        if !emits || wait.doing.stack.is_idle {
+        // What only the look before the start saw was over by then, or nearly.
+        if !emits || wait.doing.stack.is_idle || wait.latency_ns == 0 {
             return;
         }
         let stands_for = self.lottery.weight(wait.lot);
@@ -134,6 +141,11 @@ impl Waits {
                 false => self.emit(wait, rows, clock),
             }
         }
+    }
+
+    /// How long a thread waits at least, by the passes that saw it.
+    pub fn age_ns(&self, wait: &Wait) -> u64 {
+        self.now_ns.saturating_sub(wait.seen_ns)
     }
 
     /// What the last pass saw.

@@ -88,8 +88,9 @@ pub struct Explanation {
     pub baseline: Part,
     /// Of a table of system calls and block requests: the only layer that was compared.
     pub layer: Option<Layer>,
-    /// Whether only events were compared whose stack was looked at, which has a reason: captures look at slow requests and at few others.
-    pub with_stacks: bool,
+    /// The filter of the events that were compared, if only those whose stack was looked at were: captures look at slow requests and at few
+    /// others.
+    pub with_stacks: Option<&'static str>,
     /// The block requests that were in flight during the calls, where the table has both.
     pub beneath: Option<Beneath>,
     /// The best first; empty if the sides do not differ.
@@ -165,10 +166,10 @@ impl Table {
                 without.extend(OF_STACKS);
                 None
             }
-            Stacks::Of(sides) => Some(sides),
+            Stacks::Of(sides, filter) => Some((sides, filter)),
             Stacks::AtRandom => None,
         };
-        let sides = with_stacks.as_deref().unwrap_or(sides);
+        let sides = with_stacks.as_ref().map_or(sides, |(sides, _)| sides);
         let columns: Vec<usize> =
             (0..table.columns.len()).filter(|&at| !without.contains(&table.columns[at].attribute)).collect();
         let masks = Sides::new(sides);
@@ -202,7 +203,7 @@ impl Table {
                 false => table.part(masks.masks[1].ones()),
             },
             layer,
-            with_stacks: with_stacks.is_some(),
+            with_stacks: with_stacks.as_ref().map(|&(_, filter)| filter),
             beneath: (table.layer(sides) == Some(Layer::SystemCall)).then(|| table.beneath(sides)),
             shared: table.shared(&masks.selected),
             findings: explained.into_iter().map(|one| finding(table, &masks, one)).collect(),

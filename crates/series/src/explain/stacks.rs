@@ -19,8 +19,8 @@ const ENOUGH: usize = 20;
 pub(super) enum Stacks {
     /// Stacks say nothing of latency: all events have one, or none, or a sample.
     AtRandom,
-    /// That of slow requests and of a few of the others, to compare with: the sides without all the rest.
-    Of(Vec<Side>),
+    /// That of slow requests and of a few of the others, to compare with: the sides without all the rest, and the filter of that.
+    Of(Vec<Side>, &'static str),
     /// The same, but too few to compare with.
     Few,
 }
@@ -32,19 +32,20 @@ impl Table {
         let (Some(source), Some(quality)) = (column(Field::StackSource), column(Field::StackQuality)) else {
             return Stacks::AtRandom;
         };
-        if !source.labels.iter().any(|label| **label == *"completion") {
+        let Some(at_completion) = source.labels.iter().position(|label| **label == *"completion") else {
             return Stacks::AtRandom;
-        }
-        let was_looked_at = |row: usize| quality.codes.get(row) != MISSING;
-        let looked_at: Vec<Side> = sides
-            .iter()
-            .enumerate()
-            .map(|(row, &side)| if was_looked_at(row) { side } else { Side::Neither })
-            .collect();
-        let enough = |wanted: Side| looked_at.iter().filter(|&&side| side == wanted).take(ENOUGH).count() == ENOUGH;
-        match enough(Side::Selection) && enough(Side::Baseline) {
-            true => Stacks::Of(looked_at),
-            false => Stacks::Few,
-        }
+        };
+        let of = |was_looked_at: &dyn Fn(usize) -> bool| -> Option<Vec<Side>> {
+            let side = |(row, &side): (usize, &Side)| if was_looked_at(row) { side } else { Side::Neither };
+            let sides: Vec<Side> = sides.iter().enumerate().map(side).collect();
+            let enough = |wanted: Side| sides.iter().filter(|&&side| side == wanted).take(ENOUGH).count() == ENOUGH;
+            (enough(Side::Selection) && enough(Side::Baseline)).then_some(sides)
+        };
+        // One that was taken at the issue is in no wait, which would tell the sides apart without saying anything of them.
+        let completed = of(&|row| source.codes.get(row) == at_completion as u32);
+        let completed = completed.map(|sides| Stacks::Of(sides, "stack_source = completion"));
+        let any =
+            || of(&|row| quality.codes.get(row) != MISSING).map(|sides| Stacks::Of(sides, "stack_quality exists"));
+        completed.or_else(any).unwrap_or(Stacks::Few)
     }
 }
