@@ -1,5 +1,6 @@
 //! `latscope spark --follow` and the REST API: a server that answers with what a driver of Spark 4.0.5 answered, or does not answer.
 
+use crate::live::lab::{Background, until};
 use crate::program::{LATSCOPE, command, end, latscope, testdata};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -161,6 +162,67 @@ fn an_application_is_followed_for_a_time_and_executors_that_are_lost_are_marked(
     // Other views end with their input.
     let refused = end(command(LATSCOPE).args(["summary", "-r", &url, "--follow", "--for", "2s"]), b"").failure(2);
     assert!(refused.contains("--for is for live captures"), "{refused}");
+}
+
+/// Lines and JSON say who is gone, once; a driver that takes longer than an interval has no gap between its answers.
+#[test]
+fn an_executor_that_is_lost_has_a_last_row() {
+    let follow = |more: &[&str]| {
+        let turns = AtomicUsize::new(0);
+        let mut left = listed("end.executors");
+        left.retain(|executor| executor["id"] != "1");
+        let left = json!(left).to_string();
+        let url = serving(move |path| match path {
+            "/executors" => {
+                thread::sleep(std::time::Duration::from_millis(1600));
+                match turns.fetch_add(1, Ordering::SeqCst) {
+                    0 => Some((200, answered("end.executors"))),
+                    1 | 2 => Some((200, left.clone())),
+                    _ => Some((404, String::new())),
+                }
+            }
+            "/stages" => Some((200, answered("end.stages"))),
+            other => application(other).or(Some((404, String::new()))),
+        });
+        latscope(&[&["spark", "-r", &url, "--follow", "-i", "1s"], more].concat())
+    };
+    let rows = follow(&["--json"]).success();
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let gone: Vec<_> = rows.iter().filter(|row| row["gone"] == true).map(|row| &row["executor"]).collect();
+    assert_eq!(gone, ["1"]);
+    // Over REST, run time by executor is never there, and so is its growth.
+    assert!(rows.iter().all(|row| row["executor"] == "all" || row["run_ns_grown"].is_null()), "{rows:?}");
+    let text = follow(&[]).success();
+    let of_one: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|row| row.get(1) == Some(&"1"))
+        .collect();
+    assert!(of_one.len() == 2 && of_one[0].len() > 3 && of_one[1][2..] == ["gone"], "{text}");
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("live.svg");
+    follow(&["-o", picture.to_str().unwrap()]).success();
+    let picture = std::fs::read_to_string(picture).unwrap();
+    let line = picture.lines().find(|line| line.contains("stroke=\"#0072b2\" stroke-width=\"1.5\"")).unwrap();
+    assert_eq!([line.matches('M').count(), line.matches('L').count()], [1, 2], "{line}");
+}
+
+/// What cannot be used of what arrives is counted.
+#[test]
+fn lines_for_graphite_that_cannot_be_used_are_counted() {
+    let graphite =
+        Background::new(command(LATSCOPE).args(["spark", "--graphite", "127.0.0.1:0", "-i", "1s", "--json"]));
+    until("the port", || graphite.printed().contains("listening on"));
+    let printed = graphite.printed();
+    let address = printed.split("listening on ").nth(1).unwrap().split(';').next().unwrap();
+    let lines = "a.7.executor.runTime.count NaN 100\na.7.executor.threadpool.activeTasks 3 100\na.7.jvm.heap.used 1 100\npickle\n";
+    std::net::TcpStream::connect(address).unwrap().write_all(lines.as_bytes()).unwrap();
+    until("a row", || graphite.out_so_far().contains("\"active_tasks\":3"));
+    let ended = graphite.interrupt();
+    let said = "2 lines were left out; the first has a value that is no number of 0 or more";
+    assert!(ended.err.contains(said), "{}", ended.err);
+    let row = ended.success();
+    assert!(row.contains("\"run_ns\":null,\"run_ns_grown\":null"), "{row}");
 }
 
 #[test]

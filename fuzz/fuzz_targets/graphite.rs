@@ -8,7 +8,7 @@ fuzz_target!(|bytes: &[u8]| {
     let (mut metrics, mut samples) = (SparkMetrics::default(), Vec::new());
     // An empty line ends an interval.
     for line in bytes.split(|&byte| byte == b'\n').chain([&b""[..]]) {
-        if let Some(sample) = SparkSample::parse(line) {
+        if let Ok(Some(sample)) = SparkSample::parse(line) {
             metrics.add(&sample);
             samples.push(sample);
         }

@@ -4,7 +4,7 @@ use latscope_series::{SparkExecutorNow, SparkMetrics, SparkSample};
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,8 +18,17 @@ const SILENCE: Duration = Duration::from_secs(120);
 /// Listens until the process ends.
 pub struct Graphite {
     address: SocketAddr,
-    metrics: Arc<Mutex<SparkMetrics>>,
+    heard: Arc<Mutex<Heard>>,
 }
+
+#[derive(Default)]
+struct Heard {
+    metrics: SparkMetrics,
+    unusable: Unusable,
+}
+
+/// How many lines cannot be used, and what is wrong with the first.
+pub type Unusable = (u64, Option<&'static str>);
 
 impl Graphite {
     /// Listens at an address.
@@ -28,8 +37,8 @@ impl Graphite {
     /// When it is taken, or is not of this machine.
     pub fn listen(address: SocketAddr) -> io::Result<Graphite> {
         let listener = TcpListener::bind(address)?;
-        let (address, metrics) = (listener.local_addr()?, Arc::<Mutex<SparkMetrics>>::default());
-        let (taken, connections) = (Arc::clone(&metrics), Arc::new(AtomicUsize::new(0)));
+        let (address, heard) = (listener.local_addr()?, Arc::<Mutex<Heard>>::default());
+        let (taken, connections) = (Arc::clone(&heard), Arc::new(AtomicUsize::new(0)));
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else {
@@ -38,9 +47,9 @@ impl Graphite {
                 };
                 // Who is turned away connects again with the next report.
                 if connections.fetch_add(1, Ordering::Relaxed) < CONNECTIONS {
-                    let (metrics, connections) = (Arc::clone(&taken), Arc::clone(&connections));
+                    let (heard, connections) = (Arc::clone(&taken), Arc::clone(&connections));
                     thread::spawn(move || {
-                        let _ = read(&stream, &metrics);
+                        let _ = read(&stream, &heard);
                         connections.fetch_sub(1, Ordering::Relaxed);
                     });
                 } else {
@@ -48,7 +57,7 @@ impl Graphite {
                 }
             }
         });
-        Ok(Graphite { address, metrics })
+        Ok(Graphite { address, heard })
     }
 
     /// Where it listens.
@@ -58,12 +67,21 @@ impl Graphite {
 
     /// The executors that reported since the last call.
     pub fn take(&self) -> Vec<SparkExecutorNow> {
-        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.heard).metrics.take()
+    }
+
+    /// The lines so far that cannot be used.
+    pub fn unusable(&self) -> Unusable {
+        lock(&self.heard).unusable
     }
 }
 
-/// Reads a connection to its end; lines that are too long or no metrics are passed over.
-fn read(stream: &TcpStream, metrics: &Mutex<SparkMetrics>) -> io::Result<()> {
+fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads a connection to its end. Other metrics are passed over; what is no line of a metric counts.
+fn read(stream: &TcpStream, heard: &Mutex<Heard>) -> io::Result<()> {
     stream.set_read_timeout(Some(SILENCE))?;
     let (mut reader, mut line) = (BufReader::new(stream), Vec::new());
     let mut is_rest = false;
@@ -73,13 +91,17 @@ fn read(stream: &TcpStream, metrics: &Mutex<SparkMetrics>) -> io::Result<()> {
             return Ok(());
         }
         let is_whole = line.last() == Some(&b'\n');
-        if is_whole
-            && !is_rest
-            && let Some(sample) = SparkSample::parse(&line)
-        {
-            metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&sample);
+        if !std::mem::replace(&mut is_rest, !is_whole) {
+            let sample = if is_whole { SparkSample::parse(&line) } else { Err("is cut, or too long") };
+            let mut heard = lock(heard);
+            match sample {
+                Ok(sample) => sample.iter().for_each(|sample| heard.metrics.add(sample)),
+                Err(why) => {
+                    heard.unusable.0 += 1;
+                    heard.unusable.1.get_or_insert(why);
+                }
+            }
         }
-        is_rest = !is_whole;
     }
 }
 
@@ -103,5 +125,10 @@ mod tests {
         }
         let names: Vec<&str> = found.iter().map(|executor| &*executor.executor).collect();
         assert_eq!(names, ["1", "2"]);
+        // The long line, one without numbers, and one without an end, which comes last.
+        while graphite.unusable().0 < 3 {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(matches!(graphite.unusable(), (3, Some(_))));
     }
 }

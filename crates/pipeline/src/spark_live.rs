@@ -1,5 +1,6 @@
 //! What the executors of running applications do now: as they report it to Graphite's port, or as the REST API answers.
 
+use crate::graphite::Unusable;
 use crate::{Executors, Graphite};
 use latscope_capture_file::{SparkNow, SparkNumbers, Unanswered};
 use latscope_event::spark::SparkSpan;
@@ -59,6 +60,14 @@ impl SparkLive {
         match self {
             SparkLive::Graphite(_) => Vec::new(),
             SparkLive::Rest(poll) => poll.spans.clone(),
+        }
+    }
+
+    /// The lines so far that cannot be used.
+    pub fn unusable(&self) -> Unusable {
+        match self {
+            SparkLive::Graphite(graphite) => graphite.unusable(),
+            SparkLive::Rest(_) => Unusable::default(),
         }
     }
 

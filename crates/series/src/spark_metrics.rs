@@ -133,28 +133,33 @@ pub struct SparkSample<'a> {
 }
 
 impl SparkSample<'_> {
-    /// Of a line `PREFIX.APPLICATION.EXECUTOR.METRIC VALUE SECONDS` without its end; `None` of other metrics, and of what is no such line.
-    pub fn parse(line: &[u8]) -> Option<SparkSample<'_>> {
-        let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
-        let (name, value, at_s) = (words.next()?, words.next()?, words.next()?);
-        if words.next().is_some() {
-            return None;
-        }
-        let (at, front, unit) = METRICS.iter().enumerate().find_map(|(at, (end, unit))| {
-            let front = name.strip_suffix(end)?.strip_suffix('.')?;
+    /// Of a line `PREFIX.APPLICATION.EXECUTOR.METRIC VALUE SECONDS` without its end; `None` of other metrics.
+    ///
+    /// # Errors
+    /// What is wrong with the line: it *is no text*, *has an impossible time* ...
+    pub fn parse(line: &[u8]) -> Result<Option<SparkSample<'_>>, &'static str> {
+        let words: Vec<&str> = std::str::from_utf8(line).map_err(|_| "is no text")?.split_ascii_whitespace().collect();
+        let &[name, value, at_s] = &words[..] else { return Err("is not a name, a value and a time") };
+        let found = METRICS.iter().enumerate().find_map(|(at, (end, unit))| {
+            let front = name.strip_suffix(end)?;
             Some((at, front, unit))
-        })?;
-        let (front, executor) = front.rsplit_once('.')?;
-        let app = front.rsplit('.').next()?;
-        let value: f64 = value.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)?;
+        });
+        let Some((at, front, unit)) = found else { return Ok(None) };
+        let names = front.strip_suffix('.').and_then(|front| front.rsplit_once('.'));
+        let names = names.map(|(front, executor)| (front.rsplit('.').next().unwrap_or_default(), executor));
         let is_name = |name: &str| !name.is_empty() && name.len() <= NAME_BYTES;
-        (is_name(app) && is_name(executor)).then_some(SparkSample {
+        let (app, executor) = names
+            .filter(|(app, executor)| is_name(app) && is_name(executor))
+            .ok_or("names no application and executor")?;
+        let value: Option<f64> = value.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+        let at_s = at_s.parse().ok().filter(|at_s| (1..=i64::MAX / 1_000_000_000).contains(at_s));
+        Ok(Some(SparkSample {
             app,
             executor,
             metric: SparkMetric::ALL[at],
-            value: (value * unit) as u64,
-            at_s: at_s.parse().ok().filter(|at_s| (0..=i64::MAX / 1_000_000_000).contains(at_s))?,
-        })
+            value: (value.ok_or("has a value that is no number of 0 or more")? * unit) as u64,
+            at_s: at_s.ok_or("has an impossible time")?,
+        }))
     }
 }
 
@@ -277,20 +282,22 @@ mod tests {
     #[test]
     fn lines_are_metrics_of_executors() {
         let line = b"lab.x.app-20261121011349-0000.0.executor.runTime.count 773 1795223650";
-        let sample = SparkSample::parse(line).unwrap();
+        let sample = SparkSample::parse(line).unwrap().unwrap();
         let expected = ("app-20261121011349-0000", "0", SparkMetric::Run, 773_000_000, 1_795_223_650);
         assert_eq!((sample.app, sample.executor, sample.metric, sample.value, sample.at_s), expected);
+        assert_eq!(SparkSample::parse(b"app-1.driver.jvm.heap.used 1 2"), Ok(None));
         for line in [
-            &b"app-1.driver.jvm.heap.used 1 2"[..],
-            b"executor.runTime.count 1 2",
+            &b"executor.runTime.count 1 2"[..],
             b"0.executor.runTime.count 1 2",
             b"a.0.executor.runTime.count NaN 2",
             b"a.0.executor.runTime.count -1 2",
+            b"a.0.executor.runTime.count 1e400 2",
+            b"a.0.executor.runTime.count 1 0",
             b"a.0.executor.runTime.count 1",
             b"a.0.executor.runTime.count 1 2 3",
             b"\xff.0.executor.runTime.count 1 2",
         ] {
-            assert_eq!(SparkSample::parse(line), None);
+            assert!(SparkSample::parse(line).is_err(), "{}", String::from_utf8_lossy(line));
         }
     }
 
@@ -300,7 +307,7 @@ mod tests {
         let mut report = |at_s: i64, run_ms: u64, active: u64| {
             for (name, value) in [("runTime.count", run_ms), ("threadpool.activeTasks", active)] {
                 let line = format!("p.app.1.executor.{name} {value} {at_s}");
-                metrics.add(&SparkSample::parse(line.as_bytes()).unwrap());
+                metrics.add(&SparkSample::parse(line.as_bytes()).unwrap().unwrap());
             }
             metrics.take()
         };
@@ -317,7 +324,7 @@ mod tests {
         fn any_bytes_are_a_sample_or_none(line: Vec<u8>, name in "[a-z.]{0,9}", end in 0..16usize, value: f64, at: i64) {
             let _ = SparkSample::parse(&line);
             let line = format!("{name}.{} {value} {at}", METRICS[end].0);
-            if let Some(sample) = SparkSample::parse(line.as_bytes()) {
+            if let Ok(Some(sample)) = SparkSample::parse(line.as_bytes()) {
                 let mut metrics = SparkMetrics::default();
                 metrics.add(&sample);
                 metrics.take();

@@ -56,6 +56,8 @@ pub struct SparkTimeline {
     pub is_shared: bool,
     /// Whether a driver is asked: its answers have all executors that live, and the greatest memory so far except that of storage.
     pub is_asked: bool,
+    /// Who has gone since the interval before, as it last reported.
+    pub gone: Vec<SparkExecutorNow>,
     last: BTreeMap<(String, String), SparkExecutorNow>,
     /// When anybody reported.
     heard_s: i64,
@@ -71,6 +73,7 @@ impl SparkTimeline {
     /// Adds an interval that ended at this second, with those who reported in it. An executor that reports less often does what it did last.
     pub fn add(&mut self, at_s: i64, reported: &[SparkExecutorNow]) {
         let mut column = SparkColumn { at_s, parts: parts(reported), ..SparkColumn::default() };
+        self.gone.clear();
         // Without an answer nothing is known of anybody.
         if self.is_asked && reported.is_empty() {
             return self.push(column);
@@ -87,13 +90,14 @@ impl SparkTimeline {
         // By the clock of executors, which goes on where nobody reports.
         let newest_s = self.last.values().map(|executor| executor.at_s).max().unwrap_or(at_s);
         let newest_s = newest_s.saturating_add(at_s.saturating_sub(self.heard_s));
-        if let Some(answered_s) = reported.iter().map(|executor| executor.at_s).max().filter(|_| self.is_asked) {
-            self.last.retain(|_, executor| executor.at_s >= answered_s);
-        }
-        self.last.retain(|_, executor| {
+        let answered_s = reported.iter().map(|executor| executor.at_s).max().filter(|_| self.is_asked);
+        let is_gone = |executor: &SparkExecutorNow| {
             let silent_s = executor.seconds.saturating_mul(SILENT_INTERVALS).max(SILENT_S);
-            newest_s.saturating_sub(executor.at_s) < silent_s
-        });
+            answered_s.is_some_and(|answered_s| executor.at_s < answered_s)
+                || newest_s.saturating_sub(executor.at_s) >= silent_s
+        };
+        let gone: Vec<_> = self.last.iter().filter(|(_, one)| is_gone(one)).map(|(key, _)| key.clone()).collect();
+        self.gone.extend(gone.iter().filter_map(|key| self.last.remove(key)).filter(|one| !one.is_whole()));
         let several = self.last.values().any(|executor| executor.app != self.app);
         let mut now: Vec<&SparkExecutorNow> = self.last.values().filter(|executor| !executor.is_whole()).collect();
         // As they are shown, so that those that come first are kept where there are too many.
@@ -133,6 +137,12 @@ impl SparkTimeline {
             column.memory.insert(at, memory);
         }
         self.push(column);
+    }
+
+    /// Forgets so many of the newest columns, as far as they are without an answer: it was late, but came.
+    pub fn forget_unanswered(&mut self, count: usize) {
+        let unanswered = self.columns.iter().rev().take(count).take_while(|column| column.memory.is_empty()).count();
+        self.columns.truncate(self.columns.len() - unanswered);
     }
 
     fn push(&mut self, column: SparkColumn) {
@@ -233,9 +243,13 @@ mod tests {
         assert_eq!(timeline.peaks[1], [Some(600), None, Some(301), None, None]);
         timeline.add(175, &[now("10", 175, 1, 1, 10)]);
         assert_eq!((timeline.columns.len(), timeline.columns[2].active, timeline.columns[0].at_s), (3, Some(1), 110));
+        let gone = |timeline: &SparkTimeline| timeline.gone.iter().map(|one| one.executor.clone()).collect::<Vec<_>>();
+        assert_eq!(gone(&timeline), ["2"], "the other one reports again");
         // Where all are silent, all have gone.
         timeline.add(175 + 49, &[]);
+        assert!(gone(&timeline).is_empty());
         timeline.add(175 + 50, &[]);
+        assert_eq!(gone(&timeline), ["10"]);
         assert_eq!([timeline.columns[1].active, timeline.columns[2].active], [Some(1), None]);
     }
 
@@ -248,13 +262,30 @@ mod tests {
         timeline.add(14, &[now("driver", 14, 0, 0, 9), now("2", 14, 1, 1, 9), now("11", 14, 1, 1, 9)]);
         let shown: Vec<&str> = timeline.order().into_iter().map(|at| &*timeline.executors[at]).collect();
         assert_eq!(shown, ["2", "10", "11", "driver"]);
+        assert_eq!(timeline.gone.iter().map(|one| &*one.executor).collect::<Vec<_>>(), ["10"]);
         let live = |at: usize| timeline.columns[at].memory.len();
         assert_eq!([live(0), live(1), live(2)], [3, 0, 3]);
         assert_eq!([timeline.columns[1].active, timeline.columns[2].active], [None, Some(2)]);
         let [ten, eleven] = ["10", "11"].map(|name| timeline.executors.iter().position(|found| found == name).unwrap());
         assert!(!timeline.columns[2].memory.contains_key(&ten) && timeline.columns[2].memory.contains_key(&eleven));
         timeline.add(16, &[]);
+        assert!(timeline.gone.is_empty());
         assert_eq!([timeline.title(ten), timeline.title(eleven)], ["executor 10 (gone)", "executor 11"]);
+    }
+
+    #[test]
+    fn an_answer_that_was_late_leaves_no_gap() {
+        let mut timeline = SparkTimeline { is_asked: true, ..SparkTimeline::new(9) };
+        let mut turn = |at_s: i64, answers: bool, late: usize| {
+            timeline.forget_unanswered(late);
+            let reported: &[SparkExecutorNow] = if answers { &[now("2", at_s, 1, 1, 9)] } else { &[] };
+            timeline.add(at_s, reported);
+        };
+        // Nobody answered at 12; the answer of 14 came at 16.
+        [(10, true, 0), (12, false, 0), (14, false, 0), (16, true, 1), (18, true, 1)]
+            .map(|(at, is, late)| turn(at, is, late));
+        let columns: Vec<_> = timeline.columns.iter().map(|column| (column.at_s, column.active)).collect();
+        assert_eq!(columns, [(10, Some(1)), (12, None), (16, Some(1)), (18, Some(1))]);
     }
 
     #[test]

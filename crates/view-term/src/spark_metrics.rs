@@ -55,8 +55,13 @@ fn time_of_day(at_s: i64) -> String {
 }
 
 impl SparkMetricsTable {
-    /// The rows of these executors, the first time below a heading.
-    pub fn lines(&mut self, executors: &[SparkExecutorNow], room: Room) -> Vec<Line> {
+    /// The rows of these executors, the first time below a heading, and of those that are gone since this second.
+    pub fn lines(
+        &mut self,
+        executors: &[SparkExecutorNow],
+        (gone, at_s): (&[SparkExecutorNow], i64),
+        room: Room,
+    ) -> Vec<Line> {
         for executor in executors {
             let cores = |metric| {
                 let known = executor.get(metric).map(|_| executor.per_second(metric) / 1e9);
@@ -94,6 +99,9 @@ impl SparkMetricsTable {
             }
             self.table.push(row);
         }
+        for executor in gone {
+            self.table.push([time_of_day(at_s), executor.executor.clone(), "gone".into()].to_vec());
+        }
         let mut lines = Vec::new();
         if !std::mem::replace(&mut self.has_heading, true) {
             lines.push(self.table.heading(room.tables));
@@ -101,6 +109,12 @@ impl SparkMetricsTable {
         lines.extend(self.table.take_lines(room.tables));
         lines
     }
+}
+
+/// An executor that is gone since this second, as a line of JSON.
+pub fn spark_gone_json(executor: &SparkExecutorNow, at_s: i64) -> String {
+    let (app, name) = (json_text(&executor.app), json_text(&executor.executor));
+    format!("{{\"app\":{app},\"executor\":{name},\"time_s\":{at_s},\"gone\":true}}\n")
 }
 
 /// An executor as a line of JSON: counters since its start, and by how much they grew in the interval; `null` was not sampled.
@@ -112,7 +126,8 @@ pub fn spark_metrics_json(executor: &SparkExecutorNow) -> String {
         let value = executor.get(metric).map_or("null".into(), |value| value.to_string());
         let _ = write!(json, ",\"{}\":{value}", metric.name());
         if metric.is_counter() {
-            let _ = write!(json, ",\"{}_grown\":{}", metric.name(), executor.grown[metric as usize]);
+            let grown = executor.get(metric).map(|_| executor.grown[metric as usize].to_string());
+            let _ = write!(json, ",\"{}_grown\":{}", metric.name(), grown.unwrap_or_else(|| "null".into()));
         }
     }
     if let Some(group) = &executor.group {

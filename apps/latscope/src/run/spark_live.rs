@@ -8,7 +8,7 @@ use crate::tui::{self, Terminal};
 use latscope_pipeline::{Executors, Graphite, SparkCgroups, SparkLive, now_ns};
 use latscope_series::SparkTimeline;
 use latscope_view_report::{spark_page, spark_timeline};
-use latscope_view_term::{Drawn, SparkMetricsTable, spark_metrics_json, spark_screen};
+use latscope_view_term::{Drawn, SparkMetricsTable, spark_gone_json, spark_metrics_json, spark_screen};
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const TURN: Duration = Duration::from_millis(50);
 /// So many columns of the last intervals are kept: more than any screen has.
 const COLUMNS: usize = 1000;
+/// An answer that came so late is no gap between those beside it.
+const LATE: Duration = Duration::from_secs(10);
 /// Why it ends by itself.
 const ENDED: &str = "the application has ended, or its driver";
 
@@ -51,6 +53,8 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     let mut timeline = SparkTimeline::new(COLUMNS);
     timeline.is_asked = matches!(plan.source, SparkSource::Rest(_));
     let (mut next, mut is_silent, mut has_ended, mut note) = (start, false, None, source.clone());
+    // How many turns have waited for the same answer.
+    let (mut waited, mut has_said_unusable) = (0u32, false);
     let mut groups = plan.has_groups.then(|| SparkCgroups::new(Executors::new(Path::new("/"), None)));
     // Turns are whole seconds apart, whatever the answers took.
     let start_s = now_ns() / 1_000_000_000;
@@ -66,14 +70,22 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
             }
             let at_s = start_s + start.elapsed().as_secs_f64().round() as i64;
             let mut executors = match live.take(at_s) {
-                Ok(None) => None,
+                Ok(None) => {
+                    waited += 1;
+                    None
+                }
                 Ok(executors) => {
+                    let late = std::mem::take(&mut waited);
+                    if interval.saturating_mul(late) <= LATE {
+                        timeline.forget_unanswered(late as usize);
+                    }
                     if std::mem::take(&mut is_silent) && !matches!(to, To::Screen(_)) {
                         say!("latscope: {source}: it answers again");
                     }
                     executors
                 }
                 Err(none) => {
+                    waited = 0;
                     if none.is_over {
                         has_ended.get_or_insert(none.why);
                     } else if !std::mem::replace(&mut is_silent, true) && !matches!(to, To::Screen(_)) {
@@ -85,6 +97,11 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
             if let (Some(groups), Some(executors)) = (&mut groups, &mut executors) {
                 groups.add(executors, now_ns());
             }
+            let is_screen = matches!(to, To::Screen(_));
+            if let Some(why) = live.unusable().1.filter(|_| !is_screen && !has_said_unusable) {
+                has_said_unusable = true;
+                say!("latscope: {source}: a line that {why} is left out; such lines are counted at the end");
+            }
             note.clone_from(if executors.is_none() { &silence } else { &source });
             let executors = executors.unwrap_or_default();
             timeline.add(at_s, &executors);
@@ -93,6 +110,10 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         }
         if ends {
             to.finish(plan, &timeline, if has_ended.is_some() { ENDED } else { &note })?;
+            if let (count @ 1.., Some(why)) = live.unusable() {
+                let lines = if count == 1 { "1 line was".to_string() } else { format!("{count} lines were") };
+                say!("latscope: {source}: {lines} left out; the first {why}.");
+            }
             let Some(why) = has_ended else { return Ok(()) };
             let running = timeline.spans.iter().filter(|span| span.kind == "job" && span.end_ns.is_none()).count();
             if running > 0 {
@@ -132,14 +153,17 @@ impl To {
         source: &str,
     ) -> Result<(), Failure> {
         let fail = |error: std::io::Error| Failure::Input(format!("Cannot be written: {error}."));
+        let at_s = timeline.columns.back().map_or(0, |column| column.at_s);
         match self {
             To::Json(out) => {
                 let mut each = executors.iter();
                 each.try_for_each(|executor| out.write_all(spark_metrics_json(executor).as_bytes())).map_err(fail)?;
+                let gone = timeline.gone.iter().map(|executor| spark_gone_json(executor, at_s));
+                gone.into_iter().try_for_each(|line| out.write_all(line.as_bytes())).map_err(fail)?;
                 out.flush().map_err(fail)
             }
             To::Lines(out, table) => {
-                out.lines(&table.lines(executors, output::room(&plan.output))).map_err(fail)?;
+                out.lines(&table.lines(executors, (&timeline.gone, at_s), output::room(&plan.output))).map_err(fail)?;
                 out.flush().map_err(fail)
             }
             To::Picture => {
