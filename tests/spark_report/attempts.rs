@@ -257,6 +257,70 @@ fn tasks_that_hang_until_the_application_stops_ran_until_then() {
     assert_eq!(number(&Log(complete).report(), "/running_tasks"), 0);
 }
 
+/// Nobody did the work, whether a task had been killed before or not; a job that its user cancels is something else.
+#[test]
+fn an_application_that_is_stopped_in_a_job_has_failed() {
+    let log = |message: &str, exit: i64| {
+        let mut log = Log::new(json!({}));
+        log.executor("1", 2, 0);
+        log.event("JobStart", json!({"Job ID": 0, "Submission Time": START, "Stage IDs": [0]}));
+        log.task(&Task { reason: json!({"Reason": "TaskKilled"}), ..task(0, 0, "1", (0, 1000)) });
+        log.event("ApplicationEnd", json!({"Timestamp": START + 9000, "ExitCode": exit}));
+        let result = json!({"Result": "JobFailed", "Exception": {"Message": message}});
+        log.event("JobEnd", json!({"Job ID": 0, "Completion Time": START + 9000, "Job Result": result}));
+        log
+    };
+    let stopped = log("Job 0 cancelled because SparkContext was shut down", 0);
+    assert!(stopped.run(&["--fail-if", "failed > 0"]).failure(1).contains("failed is 1, which is > 0"));
+    let report = stopped.report();
+    assert_eq!((&report["findings"][0]["verdict"], &report["exit_code"]), (&json!("errors"), &json!(0)));
+    let evidence = report["findings"][0]["evidence"].as_str().unwrap();
+    assert!(evidence.contains("failed in the driver or as it stopped: 1: job 0: Job 0 cancelled"), "{evidence}");
+    let cancelled = log("Job 0 cancelled by the user", 0);
+    cancelled.run(&["--fail-if", "failed > 0"]).success();
+    assert_ne!(cancelled.report()["findings"][0]["verdict"], "errors");
+    let killed = log("Job 0 cancelled by the user", 143);
+    assert!(killed.run(&["--fail-if", "failed > 0"]).failure(1).contains("failed is 1, which is > 0"));
+    let text = killed.run(&[]).success();
+    assert!(text.contains("verdict: errors") && text.contains("exit code 143 (signal 15)"), "{text}");
+}
+
+/// The listener of the driver drops events when it does not keep up.
+#[test]
+fn cores_are_not_known_where_an_executor_is_not() {
+    let whole = super::log_of(&super::eight());
+    let is_added = |line: &&str| line.contains("ExecutorAdded") && line.contains("\"Executor ID\":\"2\"");
+    assert_eq!(whole.0.lines().filter(is_added).count(), 1);
+    let without: Vec<&str> = whole.0.lines().filter(|line| !is_added(line)).collect();
+    let log = Log(without.join("\n") + "\n");
+    let (report, known) = (log.report(), whole.report());
+    assert_eq!([&report["unknown_executors"], &known["unknown_executors"]], [&json!(["2"]), &json!([])]);
+    assert_eq!(report["counters"], known["counters"]);
+    for path in ["/measures/utilisation", "/measures/idle", "/measures/tail", "/active_tasks/core_ns"] {
+        assert!(report.pointer(path).unwrap().is_null() && !known.pointer(path).unwrap().is_null(), "{path}");
+    }
+    assert_eq!((&report["idle"]["causes"], report["executors"].as_array().unwrap().len()), (&json!([]), 1));
+    let text = log.run(&[]).success();
+    assert!(text.contains("cores are not known, as the log lacks when executor 2 was added"), "{text}");
+    assert!(log.run(&["--fail-if", "utilisation < 50%"]).failure(1).contains("the log lacks executors"));
+}
+
+/// What notes say of the log, JSON has by name.
+#[test]
+fn what_is_wrong_with_a_log_is_in_its_json() {
+    let whole = super::log_of(&super::eight());
+    let last = whole.0.lines().filter(|line| line.contains("TaskEnd")).next_back().unwrap();
+    let log = Log(format!("{}{last}\nno event\n", whole.0));
+    assert_eq!(log.report()["anomalies"], json!({"repeated_tasks": 1, "unparsed_lines": 1}));
+    assert_eq!(whole.report()["anomalies"], json!({}));
+    // The start of a task that stands behind its end opens nothing.
+    let mut late = super::log_of(&super::eight());
+    starts(&mut late, 3, "2", 0);
+    starts(&mut late, 99, "2", 0);
+    let report = late.report();
+    assert_eq!((number(&report, "/running_tasks"), &report["anomalies"]), (1, &json!({"unfinished": 1})));
+}
+
 #[test]
 fn an_application_without_executors_waits_for_them() {
     let mut log = Log::new(json!({}));
@@ -356,6 +420,31 @@ fn what_was_compacted_is_missing() {
     assert_eq!(idle(&report)["events missing"], 6000, "{}", report["idle"]);
     let text = latscope(&["spark", "-r", file]).success();
     assert!(text.contains("events are missing for 6s"), "{text}");
+}
+
+/// The last part is missing, but Spark has renamed the file that says whether the application runs.
+#[test]
+fn an_application_that_has_ended_lacks_its_last_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("eventlog_v2_app-1");
+    std::fs::create_dir(&folder).unwrap();
+    let mut first = Log::new(json!({}));
+    first.executor("1", 1, 0);
+    first.job(0, (0, 2000), &[(0, 0, 2000)]);
+    first.task(&task(0, 0, "1", (0, 2000)));
+    starts(&mut first, 1, "1", 2000);
+    std::fs::write(folder.join("events_1_app-1"), &first.0).unwrap();
+    let file = folder.to_str().unwrap();
+    for (status, is_over) in [("appstatus_app-1.inprogress", false), ("appstatus_app-1", true)] {
+        std::fs::write(folder.join(status), "").unwrap();
+        let ended = latscope(&["spark", "-r", file, "--json"]);
+        assert_eq!(ended.err.contains("1 part of the rolled log missing"), is_over, "{}", ended.err);
+        let report: Value = serde_json::from_str(&ended.success()).unwrap();
+        assert_eq!((&report["ended"], number(&report, "/running_tasks")), (&json!(is_over), i64::from(!is_over)));
+        assert_eq!(report["anomalies"]["missing_parts"], if is_over { json!(1) } else { Value::Null });
+        let text = latscope(&["spark", "-r", file]).success();
+        assert_eq!(text.contains("it still runs, or its driver was killed"), !is_over, "{text}");
+    }
 }
 
 #[test]

@@ -201,3 +201,34 @@ fn the_picture_has_the_memory_of_executors() {
     let svg = draw(&file);
     assert_eq!((svg.matches("RSS not sampled").count(), svg.contains("RSS at most")), (3, false));
 }
+
+/// Where files are renamed by a copy, what was in progress may be left.
+#[test]
+fn a_log_beside_its_beginning_is_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, log) = (|name: &str| folder.path().join(name), super::log_of(&super::eight()).0);
+    std::fs::write(file("app-20261121011349-0001"), &log).unwrap();
+    std::fs::write(file("app-20261121011349-0001.inprogress"), &log[..log.len() / 2]).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let ended = latscope(&["summary", "-r", path, "--json"]);
+    assert!(ended.err.contains("app-20261121011349-0001.inprogress is left out"), "{}", ended.err);
+    let summary: Value = serde_json::from_str(&ended.success()).unwrap();
+    assert_eq!(summary["total"]["count"], 8);
+    assert!(latscope(&["spark", "-r", path]).success().contains("8 tasks"));
+    // Another application is one more log, and the report is of one: both are named.
+    std::fs::write(file("app-20261121011349-0002"), log.replace("\"app-1\"", "\"app-2\"")).unwrap();
+    let refused = latscope(&["spark", "-r", path]).failure(3);
+    for name in ["app-20261121011349-0001, ", "app-20261121011349-0002)", "app = app-1, app = app-2"] {
+        assert!(refused.contains(name), "{name}: {refused}");
+    }
+}
+
+/// CPU, shuffle write and GC overlap.
+#[test]
+fn parts_beyond_the_time_of_tasks_are_explained() {
+    let mut tasks = super::eight();
+    assert!(!super::log_of(&tasks).run(&[]).success().contains("add up to"));
+    tasks.iter_mut().for_each(|task| (task.cpu, task.write) = (1000, 100));
+    let text = super::log_of(&tasks).run(&[]).success();
+    assert!(text.contains("The parts add up to 110.0% of task time because they overlap"), "{text}");
+}

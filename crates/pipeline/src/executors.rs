@@ -254,12 +254,13 @@ fn interfaces(text: &str) -> [u64; 3] {
     bytes
 }
 
-/// The samples of an application in a file that [`UsageRow::line`] wrote.
-pub(crate) fn read_usage(path: &Path, app: &str, each: &mut dyn FnMut(UsageRow)) -> Result<(), Error> {
+/// The samples of an application in a file that [`UsageRow::line`] wrote, and a sentence on lines that cannot be read: who wrote may
+/// have been killed in the middle of one, and started again.
+pub(crate) fn read_usage(path: &Path, app: &str, each: &mut dyn FnMut(UsageRow)) -> Result<Option<String>, Error> {
     let wrong = |what: String| Error::Usage(format!("{}: {what}", path.display()));
     let file = fs::File::open(path).map_err(|error| wrong(format!("Cannot be read: {error}")))?;
     let (mut file, mut line, mut others) = (BufReader::new(file), Vec::new(), None);
-    let mut found = false;
+    let (mut found, mut unread) = (false, (0u64, String::new()));
     for number in 1..=LINES {
         line.clear();
         let more = (&mut file).take(LINE_BYTES).read_until(b'\n', &mut line);
@@ -268,7 +269,7 @@ pub(crate) fn read_usage(path: &Path, app: &str, each: &mut dyn FnMut(UsageRow))
         }
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end();
-        if number == 1 && text == UsageRow::header() {
+        if text == UsageRow::header() {
             continue;
         }
         // The last line of a file that is still written may be cut.
@@ -282,14 +283,24 @@ pub(crate) fn read_usage(path: &Path, app: &str, each: &mut dyn FnMut(UsageRow))
             Ok(row) => drop(others.get_or_insert(row.app)),
             Err(_) if !is_whole && line.len() < LINE_BYTES as usize => break,
             Err(what) => {
-                return Err(wrong(format!("Line {number}: {what}; the program writes such files with --sample")));
+                unread.0 += 1;
+                if unread.0 == 1 {
+                    unread.1 = format!("Line {number}: {what}");
+                }
             }
         }
     }
+    let note = |(count, first): (u64, String)| {
+        let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+        format!("{}: left out: {first}{more}.", path.display())
+    };
     match others.filter(|_| !found) {
+        None if !found && unread.0 > 0 => {
+            Err(wrong(format!("{}; the program writes such files with --sample", unread.1)))
+        }
         Some(other) => Err(wrong(format!("It has executors of {other}, and none of {app}"))),
         None if !found => Err(wrong("It has no sample of an executor".into())),
-        None => Ok(()),
+        None => Ok(Some(unread).filter(|unread| unread.0 > 0).map(note)),
     }
 }
 

@@ -228,10 +228,17 @@ fn files_of_samples_are_hostile() {
     let read = |text: &str, app: &str| {
         fs::write(&file, text).unwrap();
         let mut rows = Vec::new();
-        read_usage(&file, app, &mut |row| rows.push(row)).map(|()| rows).map_err(|error| error.to_string())
+        read_usage(&file, app, &mut |row| rows.push(row)).map(|_| rows).map_err(|error| error.to_string())
     };
     assert_eq!(read(&whole, "app-1_2").unwrap(), std::slice::from_ref(&row), "the second attempt");
     assert_eq!(read(&format!("{whole}12,app-1,7"), "app-1").unwrap(), [row], "the last line is cut");
+    // Its writer was killed in the middle of a line, and started again.
+    let again = format!("{whole}12,app-1,7\n{whole}");
+    assert_eq!(read(&again, "app-1").unwrap().len(), 2);
+    let file = root.path().join("again.csv");
+    fs::write(&file, again).unwrap();
+    let note = read_usage(&file, "app-1", &mut |_| {}).unwrap().unwrap();
+    assert!(note.ends_with("again.csv: left out: Line 3: 3 columns, not 19."), "{note}");
     for (text, app, words) in [
         (whole.as_str(), "app-2", "It has executors of app-1, and none of app-2."),
         ("", "app-1", "It has no sample of an executor."),

@@ -1,7 +1,7 @@
 //! Applications of Spark, of the events of their logs.
 
 use crate::executors::read_usage;
-use crate::{Error, Pipeline};
+use crate::{Error, Notice, Pipeline};
 use latscope_event::{Batch, Context, FieldSet, Unfinished};
 use latscope_series::spark::{Applications, SparkTasks};
 use std::ops::ControlFlow;
@@ -61,14 +61,15 @@ impl Pipeline {
             if let Some((start_ns, (_, end_ns))) = context.start_ns.zip(context.span_ns).filter(|_| is_one) {
                 application.tasks.set_whole((start_ns, end_ns));
             }
-            application.tasks.set_resources(&context.properties);
+            application.tasks.set_properties(&context.properties);
             application.tasks.missing_ns =
                 context.loss_ranges.iter().map(|range| (range.start_ns, range.end_ns)).collect();
         }
         // Of several applications there is no report.
         if let [SparkApplication { id, tasks, .. }] = &mut found[..] {
             for file in &self.reading().usage {
-                read_usage(file, id, &mut |row| tasks.usage.add(row))?;
+                let note = read_usage(file, id, &mut |row| tasks.usage.add(row))?;
+                note.into_iter().for_each(|note| self.control.notice(Notice::Files(note)));
             }
         }
         Ok((found, contexts))

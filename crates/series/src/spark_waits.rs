@@ -89,6 +89,10 @@ pub struct SparkWaitSums {
     pub remainder_ns: u64,
     /// By kind of wait, in the order of [`SparkWait::ALL`], nanoseconds.
     pub waits_ns: [u64; SparkWait::ALL.len()],
+    /// Of what remains, at most this time passed while nothing was recorded of their executor, nanoseconds.
+    pub unrecorded_ns: u64,
+    /// How many of them ran while nothing was recorded of their executor, in whole or in part.
+    pub unrecorded_tasks: u64,
     /// What they read from block devices, bytes.
     pub read_bytes: u64,
 }
@@ -99,9 +103,10 @@ impl SparkWaitSums {
         self.waits_ns[wait as usize]
     }
 
-    /// The remainder without all waits: shorter waits than were recorded, native threads, what the clocks round, nanoseconds.
+    /// The remainder without all waits, and without the time that was not recorded: shorter waits than were recorded, native threads,
+    /// what the clocks round, nanoseconds.
     pub fn unexplained_ns(&self) -> u64 {
-        self.remainder_ns.saturating_sub(self.all_waits_ns())
+        self.remainder_ns.saturating_sub(self.all_waits_ns()).saturating_sub(self.unrecorded_ns)
     }
 
     /// Waits beyond the remainder: in time that Spark counts as GC, fetch wait or shuffle write, or of another task that ran on the
@@ -118,6 +123,8 @@ impl SparkWaitSums {
         self.tasks += other.tasks;
         self.remainder_ns += other.remainder_ns;
         self.waits_ns.iter_mut().zip(other.waits_ns).for_each(|(sum, more)| *sum += more);
+        self.unrecorded_ns += other.unrecorded_ns;
+        self.unrecorded_tasks += other.unrecorded_tasks;
         self.read_bytes += other.read_bytes;
     }
 }
@@ -194,6 +201,8 @@ pub struct SparkWaits {
     processes: Vec<Process>,
     /// Of threads that run tasks, and of Python.
     events: Vec<Event>,
+    /// From when to when each host was recorded.
+    recorded_ns: BTreeMap<u32, Span>,
 }
 
 fn number(batch: &Batch, field: Field, row: usize) -> Option<i64> {
@@ -283,6 +292,31 @@ impl SparkWaits {
     /// What follows is of another host, whose processes are others.
     pub fn start_host(&mut self) {
         self.host += 1;
+    }
+
+    /// From when to when this host was recorded, nanoseconds; `None` where nothing was.
+    pub fn end_host(&mut self, span_ns: Option<(i64, i64)>) {
+        self.recorded_ns.extend(span_ns.map(|span_ns| (self.host, span_ns)));
+    }
+
+    /// When each executor was recorded, in order and apart from each other.
+    fn recorded(&self) -> HashMap<&str, Vec<Span>> {
+        let mut recorded = HashMap::<&str, Vec<Span>>::new();
+        for ((host, _), at) in &self.numbers {
+            let executor = self.processes[*at as usize].executor.as_deref();
+            if let (Some(executor), Some(span_ns)) = (executor, self.recorded_ns.get(host)) {
+                recorded.entry(executor).or_default().push(*span_ns);
+            }
+        }
+        for spans in recorded.values_mut() {
+            spans.sort_unstable();
+            let mut until_ns = i64::MIN;
+            for span in spans.iter_mut() {
+                span.0 = span.0.max(until_ns);
+                until_ns = until_ns.max(span.1);
+            }
+        }
+        recorded
     }
 
     /// Adds a wait or a request of a kernel. All tasks were added.
@@ -429,12 +463,20 @@ impl SparkWaits {
             }
         }
         let unseen = tasks.keys().filter(|executor| !seen.contains_key(executor.as_str())).cloned().collect();
-        let mut found = Vec::new();
+        let (mut found, recorded) = (Vec::new(), self.recorded());
         for (executor, tasks) in &tasks {
+            let recorded = recorded.get(&**executor).map_or(&[][..], Vec::as_slice);
             for (task, sums) in tasks.iter().zip(&sums[&**executor]) {
                 let mut sums = *sums;
                 let other = &mut sums.waits_ns[SparkWait::Other as usize];
                 *other = other.saturating_sub(task.counted_ns);
+                let inside = recorded.iter().filter_map(|span| {
+                    let (from_ns, to_ns) = (task.from_ns.max(span.0), task.to_ns.min(span.1));
+                    (from_ns < to_ns).then(|| to_ns.abs_diff(from_ns))
+                });
+                let outside_ns = task.to_ns.abs_diff(task.from_ns).saturating_sub(inside.sum());
+                sums.unrecorded_tasks = u64::from(outside_ns > 0);
+                sums.unrecorded_ns = outside_ns.min(sums.unexplained_ns());
                 found.push(SparkTaskWaits { task: task.id, stage: task.stage, executor: executor.clone(), sums });
             }
         }
@@ -551,6 +593,7 @@ mod tests {
         let mut join = SparkWaits::default();
         (0..tasks.len()).for_each(|row| join.add_task(&tasks, row));
         (0..kernel.len()).for_each(|row| join.add_event(&kernel, row));
+        join.end_host(Some((0, 1000 * MS)));
         let (found, unseen) = join.finish();
         assert_eq!(unseen, ["7"]);
         let ms: Vec<(i64, [u64; 5], u64)> = found
@@ -562,8 +605,10 @@ mod tests {
             .collect();
         let none = [0; 5];
         let expected =
-            [(1, [30, 10, 0, 0, 0], 60), (2, [0, 10, 0, 0, 0], 90), (3, [0, 0, 50, 40, 10], 100), (4, none, 100)];
+            [(1, [30, 10, 0, 0, 0], 60), (2, [0, 10, 0, 0, 0], 90), (3, [0, 0, 50, 40, 10], 100), (4, none, 0)];
         assert_eq!(ms, expected);
+        let unrecorded: Vec<u64> = found.iter().map(|task| task.sums.unrecorded_ns / MS as u64).collect();
+        assert_eq!(unrecorded, [0, 0, 0, 100], "nothing was recorded of executor 7");
         let stages = waits_of_stages(&found);
         assert_eq!((stages.len(), stages[&((3, 0), "0")].get(SparkWait::RunQueue)), (3, 20 * MS as u64));
     }
@@ -572,7 +617,28 @@ mod tests {
         let mut join = SparkWaits::default();
         (0..tasks.len()).for_each(|row| join.add_task(tasks, row));
         (0..kernel.len()).for_each(|row| join.add_event(kernel, row));
+        join.end_host(Some((0, 1000 * MS)));
         join.finish().0
+    }
+
+    /// A stage before the recording, one that it covers in part, and one after it.
+    #[test]
+    fn what_ran_outside_of_the_recording_is_not_recorded() {
+        let tasks = tasks(&[(1, "0", 100, 100), (2, "0", 200, 100), (3, "0", 400, 100)]);
+        let kernel = waits(&[(10, 5, "java", TASK_THREAD, "page-cache miss", 260, 30)]);
+        let mut join = SparkWaits::default();
+        (0..tasks.len()).for_each(|row| join.add_task(&tasks, row));
+        for span_ns in [(230, 290), (250, 295)] {
+            join.start_host();
+            (0..kernel.len()).for_each(|row| join.add_event(&kernel, row));
+            join.end_host(Some((span_ns.0 * MS, span_ns.1 * MS)));
+        }
+        let (found, _) = join.finish();
+        let ms: Vec<_> = found.iter().map(|task| [task.sums.unrecorded_ns, task.sums.unexplained_ns()]).collect();
+        // Both recordings have the wait.
+        let expected = [[100, 0], [35, 5], [100, 0]].map(|pair| pair.map(|ms| ms * MS as u64));
+        assert_eq!(ms, expected);
+        assert_eq!(waits_of_stages(&found).values().map(|sums| sums.unrecorded_tasks).sum::<u64>(), 3);
     }
 
     #[test]

@@ -77,11 +77,11 @@ pub fn spark(tasks: &SparkTasks, context: &Context, options: &SparkPicture) -> S
     let mut sentences = vec![
         picture.page.origin(),
         format!(
-            "{} in {}, {} at most on {} cores",
+            "{} in {}, {} at most{}",
             tasks_in_words(sums.tasks),
             format_duration(picture.analysis.wall_ns()),
             load.tasks,
-            load.cores
+            if load.cores > 0 { format!(" on {} cores", load.cores) } else { ", cores are not known".into() }
         ),
     ];
     let verdicts = picture.analysis.observed.findings();

@@ -10,7 +10,8 @@ use std::fmt::Write;
 /// The table: the stages with the most time that Spark does not explain first, so many rows at most.
 pub fn spark_wait_lines(tasks: &[SparkTaskWaits], unseen: &[String], most: usize, room: Room) -> Vec<Line> {
     let titles = ["stage", "executor", "tasks", "remainder", "disk", "run queue", "Python", "network", "other waits"];
-    let columns = titles.into_iter().chain(["unexplained", "device reads"]).map(|title| (title, Align::Right));
+    let columns =
+        titles.into_iter().chain(["not recorded", "unexplained", "device reads"]).map(|title| (title, Align::Right));
     let mut table = Table::new(columns);
     let stages = waits_of_stages(tasks);
     let mut rows: Vec<_> = stages.iter().collect();
@@ -19,6 +20,7 @@ pub fn spark_wait_lines(tasks: &[SparkTaskWaits], unseen: &[String], most: usize
         let stage = if *attempt == 0 { stage.to_string() } else { format!("{stage}.{attempt}") };
         let mut row = vec![stage, executor.to_string(), format_count(sums.tasks), format_duration(sums.remainder_ns)];
         row.extend(sums.waits_ns.map(|ns| if ns > 0 { format_duration(ns) } else { String::new() }));
+        row.push(if sums.unrecorded_ns > 0 { format_duration(sums.unrecorded_ns) } else { String::new() });
         row.push(match sums.excess_ns() {
             0 => format_duration(sums.unexplained_ns()),
             excess => format!("-{}", format_duration(excess)),
@@ -34,6 +36,15 @@ pub fn spark_wait_lines(tasks: &[SparkTaskWaits], unseen: &[String], most: usize
             wait or shuffle write, or for another task that ran on the executor at the same time.";
         lines.extend(wrap(text, room.texts));
     }
+    let outside: u64 = tasks.iter().map(|task| task.sums.unrecorded_tasks).sum();
+    if outside > 0 {
+        let text = format!(
+            "{} of {} tasks ran while nothing was recorded of their executor, in whole or in part.",
+            format_count(outside),
+            format_count(tasks.len() as u64)
+        );
+        lines.extend(wrap(&text, room.texts));
+    }
     if !unseen.is_empty() {
         let names = unseen.join(", ");
         lines.push(Line::new(&format!("No thread of executor {names} that runs tasks was recorded.")));
@@ -48,6 +59,7 @@ pub fn spark_wait_json(tasks: &[SparkTaskWaits], unseen: &[String]) -> String {
         for wait in SparkWait::ALL {
             let _ = write!(json, ",\"{}_ns\":{}", wait.name(), sums.get(wait));
         }
+        let _ = write!(json, ",\"unrecorded_ns\":{}", sums.unrecorded_ns);
         let _ = write!(json, ",\"unexplained_ns\":{},\"excess_ns\":{}", sums.unexplained_ns(), sums.excess_ns());
         let _ = write!(json, ",\"read_bytes\":{}", sums.read_bytes);
         json

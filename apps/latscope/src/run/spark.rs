@@ -126,9 +126,15 @@ fn application(pipeline: &Pipeline, waits: &mut SparkWaits, has_notes: bool) -> 
             Some(name) => format!("; more than one has {name}"),
             None => format!(", or choose an application by a filter ({}{more})", names.join(", ")),
         };
+        let mut logs: Vec<&str> =
+            found.iter().filter_map(|app| contexts.get(app.log)).map(|log| &*log.source).collect();
+        logs.dedup();
+        let log = |source: &&str| source.split_once(", ").map_or(*source, |(_, file)| file).to_string();
+        let more = if logs.len() > NAMED { format!(" and {} more", logs.len() - NAMED) } else { String::new() };
+        let logs = format!("{}{more}", logs.iter().take(NAMED).map(log).collect::<Vec<_>>().join(", "));
         let count = found.len();
         return Err(Failure::Input(format!(
-            "These are {count} logs of applications, and the report is of one: give one log with -r{or}."
+            "These are {count} logs of applications, and the report is of one: give one log with -r ({logs}){or}."
         )));
     }
     let Some(SparkApplication { tasks, log, .. }) = found.pop() else {
@@ -150,6 +156,7 @@ fn with_kernel(mut waits: SparkWaits, files: &[PathBuf]) -> Result<(Vec<SparkTas
             (0..batch.len()).for_each(|row| waits.add_event(batch, row));
             ControlFlow::Continue(())
         })?;
+        waits.end_host(Context::merged(&contexts).span_ns);
         reports::say_notes(&contexts);
     }
     Ok(waits.finish())

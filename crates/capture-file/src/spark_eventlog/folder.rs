@@ -4,6 +4,8 @@ use super::detect;
 use crate::Detected;
 use crate::input::Input;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The name of a file.
@@ -27,6 +29,14 @@ pub fn missing(files: &[PathBuf]) -> u64 {
     let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else { return 0 };
     let whole = numbers.len() - usize::from(is_compacted(&files[0]));
     (last.abs_diff(first.min(1)) + 1).saturating_sub(whole as u64)
+}
+
+/// Whether the application has ended: Spark writes so by the name of an empty file of its own.
+pub fn has_ended(folder: &Path) -> bool {
+    let entries = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    entries
+        .map(|path| name(&path).to_string())
+        .any(|name| name.starts_with("appstatus_") && !name.ends_with(".inprogress"))
 }
 
 /// Whether no part is missing between two that stand beside each other.
@@ -77,9 +87,75 @@ pub fn is_log(path: &Path) -> bool {
         && Input::open(path, None).is_ok_and(|input| detect(&input) == Detected::Yes)
 }
 
+/// How much of two logs is compared.
+const COMPARED: u64 = 1 << 16;
+
+/// Takes out logs in progress that are the beginning of a complete one: where files are renamed by a copy, they may be left.
+pub fn take_begun(logs: &mut Vec<PathBuf>) -> Vec<PathBuf> {
+    let head = |path: &Path, bytes: u64| {
+        let mut head = Vec::new();
+        File::open(path).and_then(|file| file.take(bytes).read_to_end(&mut head)).is_ok().then_some(head)
+    };
+    let is_begun = |path: &PathBuf| {
+        let whole = path.to_str().and_then(|path| path.strip_suffix(".inprogress")).map(PathBuf::from);
+        whole.filter(|whole| logs.contains(whole)).is_some_and(|whole| {
+            let [own, all] = [path, &whole].map(|path| path.metadata().map_or(0, |metadata| metadata.len()));
+            let compared = own.min(COMPARED);
+            own <= all && head(path, compared).is_some_and(|own| head(&whole, compared) == Some(own))
+        })
+    };
+    let begun: Vec<PathBuf> = logs.iter().filter(|path| is_begun(path)).cloned().collect();
+    logs.retain(|log| !begun.contains(log));
+    begun
+}
+
+/// What was taken out, in a sentence.
+pub fn begun_note(begun: &[PathBuf]) -> Option<String> {
+    let first = name(begun.first()?);
+    Some(match begun.len() - 1 {
+        0 => format!("{first} is left out: it is the beginning of the log without .inprogress."),
+        more => format!("{first} and {more} more are left out: they are the beginning of logs without .inprogress."),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_of_a_log_in_progress_is_not_read_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let logs = [
+            ("app-1", "abcd"),
+            ("app-1.inprogress", "abc"),
+            ("app-2", "abcd"),
+            ("app-2.inprogress", "xy"),
+            ("app-3.inprogress", "a"),
+        ];
+        let mut paths: Vec<PathBuf> = logs
+            .iter()
+            .map(|(name, text)| {
+                let path = folder.path().join(name);
+                std::fs::write(&path, text).unwrap();
+                path
+            })
+            .collect();
+        let note = begun_note(&take_begun(&mut paths)).unwrap();
+        let left: Vec<&str> = paths.iter().map(|path| name(path)).collect();
+        // The second one was started again under its name.
+        assert_eq!(left, ["app-1", "app-2", "app-2.inprogress", "app-3.inprogress"]);
+        assert!(note.starts_with("app-1.inprogress is left out"), "{note}");
+        assert_eq!(begun_note(&take_begun(&mut paths)), None);
+    }
+
+    #[test]
+    fn an_application_has_ended_by_the_name_of_its_status() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("appstatus_app-1.inprogress"), "").unwrap();
+        assert!(!has_ended(folder.path()));
+        std::fs::write(folder.path().join("appstatus_app-1"), "").unwrap();
+        assert!(has_ended(folder.path()));
+    }
 
     fn files_of(names: &[&str]) -> Option<Vec<String>> {
         let folder = tempfile::tempdir().unwrap();

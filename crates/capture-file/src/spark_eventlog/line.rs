@@ -145,6 +145,9 @@ pub struct ApplicationStart<'a> {
 pub struct ApplicationEnd {
     #[serde(rename = "Timestamp")]
     pub at_ms: i64,
+    /// That of the driver; since Spark 4.
+    #[serde(rename = "ExitCode")]
+    pub exit_code: Option<i64>,
 }
 
 /// The settings of the application; everything else of its environment is skipped.
@@ -511,7 +514,7 @@ mod tests {
         assert_eq!(properties.description.as_deref(), Some("a \"b\""));
         // Whatever comes first.
         let late = br#" {"Timestamp":7, "Event":"\u0053parkListenerApplicationEnd"}"#;
-        assert!(matches!(parse(late), Some(Event::ApplicationEnd(ApplicationEnd { at_ms: 7 }))));
+        assert!(matches!(parse(late), Some(Event::ApplicationEnd(ApplicationEnd { at_ms: 7, exit_code: None }))));
         let path =
             br#"{"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd","executionId":1,"time":2}"#;
         assert!(matches!(parse(path), Some(Event::SqlEnd(SqlEnd { id: 1, at_ms: 2, error: None }))));

@@ -11,7 +11,7 @@ mod numbers;
 mod session;
 mod texts;
 
-pub use folder::is_log;
+pub use folder::{begun_note, is_log, take_begun};
 
 use crate::input::{CUT_SO_EARLY, Input};
 use crate::text_rows::{Piece, each_line_of};
@@ -130,6 +130,9 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             if flow.is_break() {
                 break;
             }
+        }
+        if input.path.as_deref().is_some_and(folder::has_ended) {
+            session.add_end();
         }
     } else {
         let _ = read_file(input, &mut session)?;

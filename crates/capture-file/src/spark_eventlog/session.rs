@@ -212,6 +212,15 @@ impl<'a, 'b> Session<'a, 'b> {
         }
     }
 
+    /// The application has ended, though the log lacks that: its last part is missing, if it is not cut.
+    pub fn add_end(&mut self) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            let is_cut = self.rows.context.tally.get(Anomaly::Truncated) > 0;
+            self.add_missing(u64::from(!is_cut));
+            self.running.values_mut().for_each(|running| running.may_have_ended = true);
+        }
+    }
+
     /// Parts of the log are missing here.
     pub fn start_gap(&mut self) {
         self.gap_ns = Some(self.latest_ns).filter(|&ns| ns > 0);
@@ -303,6 +312,9 @@ impl<'a, 'b> Session<'a, 'b> {
                 self.reach(start.at_ms)?;
             }
             Event::ApplicationEnd(end) => {
+                if let Some(code) = end.exit_code {
+                    properties.insert("spark.app.exit_code".into(), code.to_string());
+                }
                 self.reach(end.at_ms)?;
                 self.has_ended = true;
             }
@@ -576,6 +588,10 @@ impl<'a, 'b> Session<'a, 'b> {
 
     fn task_starts(&mut self, stage: (i64, i64), info: &TaskInfo) -> Result<(), &'static str> {
         let start_ns = self.reach(info.launch_ms)?;
+        // Of a log that is out of order: its end has the launch, too.
+        if self.has_ended_task(info.id) {
+            return Ok(());
+        }
         if self.running.len() >= RUNNING {
             self.rows.context.tally.add(Anomaly::EvictedInFlight, 1);
             return Ok(());
@@ -587,6 +603,10 @@ impl<'a, 'b> Session<'a, 'b> {
         let running = Running { start_ns, stage, index, attempt, executor, host, removed_ns, may_have_ended };
         self.running.insert(info.id, running);
         Ok(())
+    }
+
+    fn has_ended_task(&self, id: i64) -> bool {
+        self.ended.get(&id.div_euclid(64)).is_some_and(|ended| ended & 1 << id.rem_euclid(64) != 0)
     }
 
     /// Whether this is the first end of a task that the log has. Spark reports a task once more when the executor that holds its

@@ -55,7 +55,9 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
     walk.found.sort();
     let choice = Choice::new(walk.found.clone(), over_time);
     let mut files = choice.files();
-    files.extend(traces(folder)?);
+    let mut traces = traces(folder)?;
+    let begun = spark_eventlog::take_begun(&mut traces);
+    files.extend(traces);
     if files.is_empty() {
         return Err(Error::new(
             folder.display().to_string(),
@@ -66,8 +68,9 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
         ));
     }
     let mut notes = choice.notes();
-    let is_other = |file: &&PathBuf| !files.contains(file) && !choice.decides_about(file);
+    let is_other = |file: &&PathBuf| !files.contains(file) && !choice.decides_about(file) && !begun.contains(file);
     notes.extend(others::skipped_files_note(folder, walk.found.iter().filter(is_other)));
+    notes.extend(spark_eventlog::begun_note(&begun));
     let left_out = (!notes.is_empty()).then(|| format!("{}: {}", folder.display(), notes.join(" ")));
     Ok(Some(Tree { files, left_out, prefers_averages: choice.prefers_averages() }))
 }

@@ -72,7 +72,7 @@ impl SparkTasks {
         for stage in self.stages.values() {
             stage.tasks.iter().for_each(|task| span((task.start_ns, task.end_ns), [1, 0, stage.cpus as i64]));
         }
-        self.executors.iter().for_each(|executor| span(executor.span_ns, [0, executor.cores as i64, 0]));
+        self.with_cores().iter().for_each(|executor| span(executor.span_ns, [0, executor.cores as i64, 0]));
         let mut sums = [0; 3];
         let step = |(start_ns, more): (i64, [i64; 3])| {
             sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);

@@ -115,7 +115,7 @@ impl SparkTasks {
         let mut span = |(start_ns, end_ns): (i64, i64), count: Count, by: i64| {
             changes.extend([(start_ns, count, by), (end_ns, count, -by)]);
         };
-        self.executors.iter().for_each(|executor| span(executor.span_ns, Count::Cores, executor.cores as i64));
+        self.with_cores().iter().for_each(|executor| span(executor.span_ns, Count::Cores, executor.cores as i64));
         self.job_spans().into_iter().for_each(|job| span(job, Count::Jobs, 1));
         self.missing_ns.iter().for_each(|&missing| span(missing, Count::Missing, 1));
         let mut running: Vec<(i64, bool, (i64, i64))> = Vec::new();

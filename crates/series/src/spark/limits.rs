@@ -82,7 +82,9 @@ impl SparkMeasures {
             "idle" => of_cores(load.idle_ns as f64),
             "tail" => of_cores(tails as f64),
             "utilisation" => of_cores(tasks.held_run_ns() as f64),
-            "failed" => total.failed as f64 + count(tasks.failed_in_driver().len()),
+            "failed" => {
+                total.failed as f64 + count(tasks.failed_in_driver().len() + usize::from(tasks.failed_exit().is_some()))
+            }
             "lost" => count(tasks.executors.iter().filter(|executor| executor.is_lost()).count()),
             "stragglers" => count(stragglers.len()),
             "skewed" => count(stragglers.iter().filter(|straggler| straggler.is_skewed()).count()),
@@ -131,7 +133,7 @@ impl SparkLimit {
         let parsed = match (NAMES[at].1, value.strip_suffix('%')) {
             (Unit::Share, Some(percent)) => number(percent).map(|value| value / 100.0).ok_or("a share such as 10%"),
             (Unit::Share, None) => number(value).filter(|value| *value <= 1.0).ok_or("a share such as 10%"),
-            (Unit::Count, _) => number(value).ok_or("a count such as 0"),
+            (Unit::Count, _) => number(value).filter(|count| count.fract() == 0.0).ok_or("a count such as 0"),
             (Unit::Bytes, _) => parse_size(value).map(|bytes| bytes as f64).map_err(|_| "a size such as 1GiB"),
             (Unit::Duration, _)
                 if value.bytes().all(|byte| byte.is_ascii_digit()) && !value.trim_matches('0').is_empty() =>
@@ -149,7 +151,7 @@ impl SparkLimit {
         let value = measures.0[self.at];
         if value.is_nan() {
             return Some(format!(
-                "{} is not known, as cores are not: the log has no executors, or a filter chose tasks",
+                "{} is not known, as cores are not: the log lacks executors, or a filter chose tasks",
                 NAMES[self.at].0
             ));
         }
@@ -190,6 +192,7 @@ mod tests {
             "gc > 11",
             "nosuch > 1",
             "failed > -1",
+            "failed > 0.5",
             "elapsed > 100000",
             "spilled > 5%",
             "elapsed > 5GiB",

@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// How near data are, the nearest first.
 const LOCALITIES: [&str; 5] = ["PROCESS_LOCAL", "NODE_LOCAL", "NO_PREF", "RACK_LOCAL", "ANY"];
 
+/// The property that has the exit code of the driver.
+const EXIT_CODE: &str = "spark.app.exit_code";
 /// An executor of more cores is a mistake of the log.
 const MOST_CORES: u64 = 1 << 20;
 /// A stage of more tasks is one, too.
@@ -155,9 +157,15 @@ pub struct SparkGroup {
 }
 
 impl SparkGroup {
-    /// Whether it failed without a task that did, and without anybody who cancelled it: in the driver.
+    /// Whether it failed without a task that did, and without anybody who cancelled it, or ran when the driver stopped.
     pub fn failed_in_driver(&self) -> bool {
-        self.has_failed && self.sums.failed + self.sums.killed == 0 && !self.reason.contains("cancelled")
+        let is_of_driver = self.sums.failed + self.sums.killed == 0 && !self.reason.contains("cancelled");
+        self.has_failed && (is_of_driver || self.was_shut_down())
+    }
+
+    /// Whether it failed as the application was stopped in the middle of it.
+    fn was_shut_down(&self) -> bool {
+        self.reason.contains("SparkContext was shut down")
     }
 
     /// Whether the driver had no more memory for it.
@@ -248,6 +256,8 @@ pub struct SparkTasks {
     pub usage: Usages,
     /// Of which times parts of the log are missing, nanoseconds.
     pub missing_ns: Vec<(i64, i64)>,
+    /// The exit code of the driver, where the log has it (Spark 4).
+    pub exit_code: Option<i64>,
     /// From the start to the end of the application, nanoseconds; none where these are a part of its tasks.
     whole_ns: Option<(i64, i64)>,
     pub(super) is_part: bool,
@@ -378,9 +388,10 @@ impl SparkTasks {
         }
     }
 
-    /// Takes what the properties of its log say of the cores that a task holds: those of its profile, or of the settings.
-    pub fn set_resources(&mut self, properties: &BTreeMap<String, String>) {
+    /// Takes what the properties of its log say of the cores that a task holds, those of its profile or of the settings, and of its end.
+    pub fn set_properties(&mut self, properties: &BTreeMap<String, String>) {
         let settings = Settings(properties);
+        self.exit_code = properties.get(EXIT_CODE).and_then(|code| code.parse().ok());
         let number = |name: &str| settings.get(name).and_then(|cpus| cpus.parse::<u64>().ok());
         let usual = number("spark.task.cpus");
         for stage in self.stages.values_mut() {
@@ -476,6 +487,25 @@ impl SparkTasks {
             job.stages.iter().all(ran_none).then(|| (job, until_ns.abs_diff(start_ns)))
         };
         jobs.filter_map(waited).collect()
+    }
+
+    /// The exit code of the driver, unless it is that of success.
+    pub fn failed_exit(&self) -> Option<i64> {
+        self.exit_code.filter(|&code| code != 0)
+    }
+
+    /// Executors that ran tasks, but of which the log lacks when they were added and with how many cores: the cores of the application
+    /// are then not known. Without any executor there are none.
+    pub fn unknown_executors(&self) -> Vec<&str> {
+        let known: BTreeSet<&str> = self.executors.iter().map(|executor| &*executor.id).collect();
+        let used: BTreeSet<u32> = self.tasks().map(|task| task.executor).collect();
+        let used = used.into_iter().map(|code| self.executor(code).0);
+        if known.is_empty() { Vec::new() } else { used.filter(|id| !known.contains(id)).collect() }
+    }
+
+    /// The executors whose cores are those of the application: all, or none where one is not known.
+    pub(super) fn with_cores(&self) -> &[SparkExecutor] {
+        if self.unknown_executors().is_empty() { &self.executors } else { &[] }
     }
 
     /// From the first to the last moment of anything that the log has a span of.

@@ -112,8 +112,10 @@ pub struct Observed {
     pub errors: BTreeMap<String, u64>,
     /// Why executors were lost.
     pub lost: Vec<String>,
-    /// What failed in the driver, and why.
+    /// What failed in the driver, or as it stopped, and why.
     pub driver: Vec<String>,
+    /// The exit code of the driver, unless it is that of success.
+    pub exit_code: Option<i64>,
     /// Tasks and cores from start to end.
     pub load: Load,
     /// What idle cores cost by cause, core-nanoseconds.
@@ -237,7 +239,7 @@ impl Observed {
     }
 
     fn errors(&self, findings: &mut Vec<Finding>) {
-        let failed = self.sums.failed + (self.lost.len() + self.driver.len()) as u64;
+        let failed = self.sums.failed + (self.lost.len() + self.driver.len() + self.exit_code.iter().len()) as u64;
         if failed == 0 {
             return;
         }
@@ -253,10 +255,17 @@ impl Observed {
             }
         );
         if !self.driver.is_empty() {
-            evidence += &format!(", jobs or queries that failed in the driver: {}", self.driver.len());
+            evidence += &format!(", jobs or queries that failed in the driver or as it stopped: {}", self.driver.len());
+        }
+        if let Some(code) = self.exit_code {
+            // Shells report a signal so, and so does the JVM.
+            let signal = if (129..=159).contains(&code) { format!(" (signal {})", code - 128) } else { String::new() };
+            evidence += &format!(", the driver ended with exit code {code}{signal}");
         }
         let why: Vec<String> = errors.chain(lost).chain(self.driver.iter().take(3).cloned()).collect();
-        evidence += &format!(": {}", why.join(", "));
+        if !why.is_empty() {
+            evidence += &format!(": {}", why.join(", "));
+        }
         let (verdict, confidence) = (Verdict::Errors, Confidence::High);
         findings.push(Finding { verdict, value: failed as f64, limit: 0.0, confidence, evidence });
     }
@@ -345,6 +354,7 @@ impl SparkTasks {
                     false => format!("{kind} {}: {}", group.id, group.reason),
                 })
                 .collect(),
+            exit_code: self.failed_exit(),
             load: Load::between(active, (i64::MIN, i64::MAX)),
             idle: idle.by_cause().into_iter().map(|(cause, (_, core_ns))| (cause, core_ns)).collect(),
             median_ns: median(self.tasks().map(super::tasks::Task::took_ns)),
@@ -377,6 +387,7 @@ impl SparkTasks {
             errors: stage.errors.clone(),
             lost: self.executors.iter().filter(is_there).map(|executor| executor.removed.clone()).collect(),
             driver: Vec::new(),
+            exit_code: None,
             load: Load::between(active, span_ns),
             idle: by_cause,
             median_ns: median(stage.tasks.iter().map(super::tasks::Task::took_ns)),

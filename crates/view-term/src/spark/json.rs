@@ -146,6 +146,11 @@ impl SparkReport<'_> {
         let _ = write!(json, ",\"start_ns\":{}", span(tasks.extent_ns()));
         let _ =
             write!(json, ",\"ended\":{}", !self.context.properties.contains_key(latscope_event::Context::SPARK_END));
+        let _ = write!(json, ",\"exit_code\":{}", tasks.exit_code.map_or("null".into(), |code| code.to_string()));
+        let unknown: Vec<String> = tasks.unknown_executors().iter().map(|id| json_text(id).to_string()).collect();
+        let _ = write!(json, ",\"unknown_executors\":[{}]", unknown.join(","));
+        let anomalies = self.context.tally.iter().map(|(anomaly, count)| format!("\"{}\":{count}", anomaly.key()));
+        let _ = write!(json, ",\"anomalies\":{{{}}}", anomalies.collect::<Vec<_>>().join(","));
         let _ = write!(json, ",\"counters\":{{\"numStages\":{}", tasks.stages.len());
         let _ = write!(json, ",\"elapsedTime\":{},\"stageDuration\":{}", elapsed_ns / MS, duration_ns / MS);
         counters(total, tasks.stages.values().map(|stage| &stage.sums), &mut json);

@@ -107,7 +107,20 @@ impl<'a> SparkReport<'a> {
             let never = if job.is_running { "" } else { ", and had none" };
             text.push(&format!("job {}{name} {waited} {waited_ns} for its first task{never}", job.id));
         }
+        let unknown = tasks.unknown_executors();
         let cores = match load.cores {
+            0 if !unknown.is_empty() => format!(
+                "cores are not known, as the log lacks when executor{} {} {} added",
+                plural(unknown.len() as u64),
+                unknown
+                    .iter()
+                    .take(3)
+                    .copied()
+                    .chain((unknown.len() > 3).then_some("others"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                if unknown.len() == 1 { "was" } else { "were" }
+            ),
             0 => "cores are not known".into(),
             cores => format!("on {cores} cores"),
         };
@@ -151,6 +164,14 @@ impl<'a> SparkReport<'a> {
             table.push(vec!["idle cores".into(), core_seconds(load.idle_ns), share(load.idle_ns)]);
         }
         text.table(table);
+        let parts_ns = Self::parts(total).fold(total.unknown_ns, |sum, (_, ns)| sum.saturating_add(ns));
+        let all = 100.0 * parts_ns as f64 / total.task_ns.max(1) as f64;
+        if all >= 100.5 {
+            text.push(&format!(
+                "The parts add up to {all:.1}% of task time because they overlap: shuffle writes use CPU, and tasks that run \
+                 together each count the GC of their JVM. Over time (picture, breakdown) they are scaled to the time of each task."
+            ));
+        }
         let mut table = Table::new([
             ("idle cores", Align::Left),
             ("wall", Align::Right),
