@@ -147,16 +147,19 @@ def checks(trace: lat.Trace) -> list[Check]:
 
 
 def answer(words: list[str], ours: Callable[[], Any]) -> tuple[Any, str | None]:
-    """Return ours, and what the program prints; where it fails, ours raises its sentence."""
+    """Return ours, and what the program prints meanwhile; where it fails, ours raises its sentence."""
     command = [os.environ["LATSCOPE"], *words]
-    run = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
-    printed = run.stdout.decode() if run.returncode == 0 else None
-    try:
-        return ours(), printed
-    except lat.Error as error:
-        sentence = str(error).splitlines()[0].split(". ")[0].rstrip(".")
-        assert run.returncode in (2, 3) and sentence in run.stderr.decode(errors="replace"), (words, error, run.stderr)
-        return None, printed
+    found, failed = None, None
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        try:
+            found = ours()
+        except lat.Error as error:
+            failed = error
+        out, err = run.communicate()
+    if failed is not None:
+        sentence = str(failed).splitlines()[0].split(". ")[0].rstrip(".")
+        assert run.returncode in (2, 3) and sentence in err.decode(errors="replace"), (words, failed, err)
+    return found, out.decode() if run.returncode == 0 else None
 
 
 def test_all_of_testdata_has_the_numbers_of_the_program() -> None:
