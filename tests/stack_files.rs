@@ -262,6 +262,42 @@ fn folded_stacks_survive_a_round_trip() {
     assert_eq!(folded.lines().collect::<Vec<_>>(), sums);
 }
 
+/// `--by` puts values of fields below the stacks of each: without them it is what there is without `--by`.
+#[test]
+fn folded_stacks_are_divided_by_fields() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "testdata/perf_script/stacks_fp.txt.gz";
+    let written = |name: &str, options: &[&str]| {
+        let path = folder.path().join(name).display().to_string();
+        latscope(&[&["convert", "-r", source, "-w", &path], options].concat()).success();
+        std::fs::read_to_string(path).unwrap()
+    };
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    for row in latscope(&["events", "-r", source, "--json", "--columns", "comm,kind,stack"]).success().lines() {
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        let value = |key: &str| row[key].as_str().unwrap_or("(none)").to_string();
+        let stack = match row["stack"].as_str() {
+            Some(stack) => format!("comm={};kind={};{stack}", value("comm"), value("kind")),
+            None => "[no stack]".into(),
+        };
+        *expected.entry(stack).or_default() += 1;
+    }
+    let lines = written("by.folded", &["--by", "comm,kind"]);
+    let found = lines.lines().map(|line| line.rsplit_once(' ').unwrap());
+    let found: BTreeMap<String, u64> =
+        found.map(|(stack, count)| (stack.to_string(), count.parse().unwrap())).collect();
+    assert!(expected.len() > 10 && expected.keys().any(|stack| stack.starts_with("comm=")), "{expected:?}");
+    assert_eq!(found, expected);
+    let profile: serde_json::Value =
+        serde_json::from_str(&written("by.speedscope.json", &["--by", "comm,kind"])).unwrap();
+    let names: Vec<&str> =
+        profile["shared"]["frames"].as_array().unwrap().iter().map(|frame| frame["name"].as_str().unwrap()).collect();
+    assert!(names.iter().any(|name| name.starts_with("kind=")), "{names:?}");
+    assert_eq!(profile["profiles"][0]["endValue"].as_u64().unwrap(), expected.values().sum::<u64>());
+    let refused = latscope(&["convert", "-r", source, "-w", "x.pb.gz", "--by", "comm"]);
+    assert_eq!(refused.status, Some(2), "{}", refused.err);
+}
+
 /// An event without a stack stays one without.
 #[test]
 fn missing_stacks_read_back_as_missing() {

@@ -123,6 +123,25 @@ describe("an explanation", () => {
     const apart = explain(cube, Float64Array.of(400, 1, 210, 190), Float64Array.of(200, 200, 200, 200));
     expect(apart.findings[0]?.name).toBe("b");
   });
+  test("compares stacks only among events that have one", () => {
+    // Combinations: a device; wait class and stack, which slow events have because they are slow.
+    const attributes = [
+      { name: "device", values: ["loop0", "loop1"] },
+      { name: "wait_class", values: ["direct read", null] },
+      { name: "stack", values: ["scan", "lookup", null] },
+    ];
+    const combinations = [[0, 0, 0], [1, 0, 1], [0, 1, 2], [1, 1, 2]];
+    const numbers = attributes.map((_, at) => Uint32Array.from(combinations, (of) => of[at] as number));
+    const cube = { head: { attributes: attributes.map((one) => ({ ...one, kind: "text" })) }, values: numbers } as unknown as Data;
+    const { findings, without } = explain(cube, Float64Array.of(280, 1, 1, 0), Float64Array.of(2, 80, 60, 900));
+    expect(findings.map(({ name }) => name)).toEqual(["stack", "device"]);
+    expect(findings[0]?.values.map(({ value }) => value)).toEqual(["scan", "lookup"]);
+    expect(without).toEqual(["wait_class"]);
+    // Nothing of the rest has a stack: then stacks say nothing.
+    expect(explain(cube, Float64Array.of(280, 1, 1, 0), Float64Array.of(0, 0, 60, 900)).without).toContain("stack");
+    // In view as a whole, events without one are listed, too.
+    expect(explain(cube, Float64Array.of(280, 1, 1, 0), new Float64Array(4)).findings.find(({ name }) => name === "stack")?.values.length).toBe(3);
+  });
   test("asks for what dealing the events at random asks for", () => {
     let seed = 11;
     const below = (most: number): number => ((seed = (seed * 48_271) % 2_147_483_647) % most);

@@ -102,6 +102,14 @@ impl StackTotals {
         }
     }
 
+    /// Adds so many events with a stack of this text, and their nanoseconds.
+    pub fn insert(&mut self, stack: &str, events: u64, ns: u128) {
+        let mut key = [MISSING_CODE; 1 + LABELS.len()];
+        key[0] = self.texts.number(stack);
+        let sum = self.totals.entry(key).or_default();
+        *sum = (sum.0.saturating_add(events), sum.1.saturating_add(ns));
+    }
+
     /// Whether any event took time.
     #[must_use]
     pub fn has_time(&self) -> bool {

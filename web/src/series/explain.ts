@@ -42,6 +42,8 @@ const LEAST_G2 = 15;
 const FINER = [0.05, 0.25] as const;
 /** Less of the spot is no explanation. */
 const SUPPORT = 0.05;
+/** What is known of events with a stack only, which may have been taken because they were slow. */
+const OF_STACKS = new Set(["stack", "frame", "stack_quality", "stack_source", "wait_class"]);
 /** So much of the events of two values have to be the same ones. */
 const SAME = 0.98;
 
@@ -93,18 +95,21 @@ export function chance(values: number): number {
 /** Explains a spot by its events of each combination, and those of the rest. */
 export function explain(data: Data, spot: Float64Array, rest: Float64Array): Explanation {
   const sum = (counts: Float64Array): number => counts.reduce((all, count) => all + count, 0);
-  const [spots, rests] = [sum(spot), sum(rest)];
+  const [allOfSpot, allOfRest] = [sum(spot), sum(rest)];
   const findings: Finding[] = [];
   const [without, slight]: [string[], string[]] = [[], []];
   const level = chance(data.head.attributes.reduce((sum, { values }) => sum + Math.min(values.length, 1 / SUPPORT), 0));
   data.head.attributes.forEach(({ name, values }, attribute) => {
+    const withoutStack = allOfRest > 0 && OF_STACKS.has(name) ? values.indexOf(null) : -1;
     const [inSpot, inRest] = [new Float64Array(values.length), new Float64Array(values.length)];
     const numbers = data.values[attribute] as Uint32Array;
     for (let combination = 0; combination < spot.length; combination++) {
       const number = numbers[combination] as number;
+      if (number === withoutStack) continue;
       inSpot[number] = (inSpot[number] as number) + (spot[combination] as number);
       inRest[number] = (inRest[number] as number) + (rest[combination] as number);
     }
+    const [spots, rests] = withoutStack < 0 ? [allOfSpot, allOfRest] : [sum(inSpot), sum(inRest)];
     const differences = values.map((value, number) => ({
       value,
       number,
@@ -119,13 +124,15 @@ export function explain(data: Data, spot: Float64Array, rest: Float64Array): Exp
     const sorted = differences.filter((one) => one.spot + one.rest > 0);
     sorted.sort((one, other) => (rests > 0 ? telling(other) - telling(one) : 0) || other.spot - one.spot || one.number - other.number);
     const best = sorted.reduce((most, one) => (one.spot >= SUPPORT * spots ? Math.max(most, g2(one.spot, spots, one.rest, rests)) : most), 0);
-    if (rests > 0 && (best <= level || sorted.length < 2)) without.push(name);
+    const isAlike = best <= level || sorted.length < 2;
+    if (allOfRest > 0 && (rests === 0 || spots === 0 || isAlike)) without.push(name);
     else if (rests > 0 && bits < LEAST) slight.push(name);
     else findings.push({ attribute, name, divergence: bits, values: sorted, same: [], follows: [] });
   });
-  if (rests > 0) findings.sort((one, other) => other.divergence - one.divergence || one.attribute - other.attribute);
-  const folded = rests > 0 ? coarser(data, fold(data, findings, spot, rest), spot, rest) : findings;
-  return { spot: spots, rest: rests, findings: folded, without, slight, both: rests > 0 ? both(data, folded, spot, rest, spots, rests) : null };
+  if (allOfRest > 0) findings.sort((one, other) => other.divergence - one.divergence || one.attribute - other.attribute);
+  const folded = allOfRest > 0 ? coarser(data, fold(data, findings, spot, rest), spot, rest) : findings;
+  const pair = allOfRest > 0 ? both(data, folded, spot, rest, allOfSpot, allOfRest) : null;
+  return { spot: allOfSpot, rest: allOfRest, findings: folded, without, slight, both: pair };
 }
 
 /** Attributes whose most telling value selects the same events are one explanation. */

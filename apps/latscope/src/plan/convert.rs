@@ -3,6 +3,7 @@
 use super::Folding;
 use super::folding::{fields, interval};
 use crate::{Failure, args};
+use latscope_event::Field;
 use latscope_view_report::stack_files::StackWeight;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,8 @@ pub struct Conversion {
     pub target: Target,
     /// What a line of folded stacks counts.
     pub weight: StackWeight,
+    /// The fields that folded stacks and speedscope have as outermost frames.
+    pub dimensions: Vec<Field>,
     /// Write a series of this folding instead of events.
     pub series: Option<Folding>,
 }
@@ -44,6 +47,11 @@ pub enum Target {
 }
 
 impl Target {
+    /// Whether fields can be outermost frames of its stacks.
+    fn has_dimensions(self) -> bool {
+        matches!(self, Target::Folded | Target::Speedscope)
+    }
+
     /// Whether it has stacks and what they add up to.
     pub fn is_stacks(self) -> bool {
         matches!(self, Target::Folded | Target::Pprof | Target::Speedscope | Target::Firefox)
@@ -104,12 +112,15 @@ pub fn plan(typed: args::Convert) -> Result<Conversion, Failure> {
         }
         let precision = typed.precision;
         Some(Folding { by, over_time: true, precision, ..Folding::of_latencies(interval(&typed.interval)?) })
-    } else if typed.interval.is_some() || !typed.by.is_empty() || typed.precision.is_some() {
-        let message = "-i, --by and --precision need histograms: give --series, or write a .hlog or .frames.";
+    } else if typed.interval.is_some() || !typed.by.is_empty() && !target.has_dimensions() || typed.precision.is_some()
+    {
+        let message = "-i, --by and --precision need histograms: give --series, or write a .hlog or .frames. --by is also for \
+                       .folded and .speedscope.json.";
         return Err(Failure::Usage(message.into()));
     } else {
         None
     };
+    let dimensions = if target.has_dimensions() { fields("--by", &typed.by)? } else { Vec::new() };
     let weight = match typed.weight.as_deref() {
         Some(_) if target != Target::Folded => {
             let message = "--weight is for folded stacks; the other files of stacks have both events and time.";
@@ -119,5 +130,5 @@ pub fn plan(typed: args::Convert) -> Result<Conversion, Failure> {
         Some("time") => StackWeight::Time,
         Some(_) => return Err(Failure::Usage("--weight is either events or time.".into())),
     };
-    Ok(Conversion { weight, write: typed.write, force: typed.force, target, series })
+    Ok(Conversion { weight, dimensions, write: typed.write, force: typed.force, target, series })
 }

@@ -198,7 +198,14 @@ fn what_is_written() {
     let conversion = |write: &str, target| {
         Plan::Convert(
             Reading { files: vec!["a.lat".into()], ..Reading::default() },
-            Conversion { write: write.into(), force: false, target, weight: StackWeight::Events, series: None },
+            Conversion {
+                write: write.into(),
+                force: false,
+                target,
+                weight: StackWeight::Events,
+                dimensions: vec![],
+                series: None,
+            },
         )
     };
     for (line, expected) in [
@@ -305,7 +312,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             "convert -r a.lat -w b.csv -i 1s",
-            "-i, --by and --precision need histograms: give --series, or write a .hlog or .frames.",
+            "-i, --by and --precision need histograms: give --series, or write a .hlog or .frames. --by is also for .folded and .speedscope.json.",
         ),
         ("record -w t.lat --sample 256", "--sample 256 is not a ratio such as 1/256."),
         ("compare a.lat b.lat --by kind", "--by divides a single trace; give only one."),

@@ -8,9 +8,9 @@ use latscope_capture_file::{
     LatWriter, ParquetWriter, ScapWriter, SeriesHeader, SeriesRow, write_frames, write_hlog, write_pylatencymap,
     write_series_parquet,
 };
-use latscope_event::{Batch, Clock, Context, Field, FieldSet, MISSING_CODE, Mask};
-use latscope_pipeline::{Pipeline, keep_passing};
-use latscope_series::{CountBy, Quantity, Weight};
+use latscope_event::{Batch, Clock, Context, Field, FieldSet, MISSING_CODE, Mask, NO_STACK};
+use latscope_pipeline::{Pipeline, keep_passing, refuse_stacks};
+use latscope_series::{CountBy, Quantity, StackWidth, Weight};
 use latscope_view_report::firefox::{self, FirefoxProfile};
 use latscope_view_report::rows;
 use latscope_view_report::stack_files::{self, StackTotals, StackWeight};
@@ -24,6 +24,7 @@ pub fn run(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> 
     reports::ends_by_signal(pipeline.reading());
     match &conversion.series {
         Some(folding) => series(pipeline, folding, conversion),
+        None if !conversion.dimensions.is_empty() => divided_stacks(pipeline, conversion),
         None if conversion.target.is_stacks() => stacks(pipeline, conversion),
         None => events(pipeline, conversion),
     }
@@ -144,29 +145,68 @@ fn stacks(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
         let message = "No event has a call stack; record with perf record -g, or give the stacks to another format.";
         return Err(Failure::Input(message.into()));
     }
+    if let Some(profile) = &mut profile {
+        let mut out = output::open(Some(&conversion.write))?;
+        let written = profile.write(&mut out, &Context::merged(&contexts));
+        if profile.left_out > 0 {
+            say!("latscope: {} events had no room in the profile; filter them, or write a .pb.gz.", profile.left_out);
+        }
+        written.and_then(|()| out.finish()).map_err(|error| Failure::output(&error))?;
+    } else {
+        write_totals(conversion, &totals, &contexts)?;
+    }
+    say_waiting(waiting as u64);
+    reports::say_notes(&contexts);
+    Ok(())
+}
+
+/// Stacks whose outermost frames are values of fields, as in a flame graph.
+fn divided_stacks(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
+    let (tree, contexts) = pipeline.stacks(&conversion.dimensions)?;
+    refuse_part(pipeline.reading())?;
+    refuse_stacks(&tree, StackWidth::Events)?;
+    let mut totals = StackTotals::default();
+    for (at, node) in tree.nodes().iter().enumerate().filter(|(_, node)| node.own.samples > 0) {
+        let frames = tree.path(at as u32).into_iter().map(|at| &tree.nodes()[at as usize]);
+        // A value may hold what separates frames.
+        let frames: Vec<String> = frames
+            .map(|node| match tree.is_dimension(node) {
+                true => tree.name(node).replace(';', ":"),
+                false => tree.name(node).to_string(),
+            })
+            .collect();
+        totals.insert(&frames.join(";"), node.own.events, node.own.time_ns);
+    }
+    if tree.without().samples > 0 {
+        totals.insert(NO_STACK, tree.without().events, tree.without().time_ns);
+    }
+    write_totals(conversion, &totals, &contexts)?;
+    say_waiting(tree.total().waiting);
+    reports::say_notes(&contexts);
+    Ok(())
+}
+
+fn write_totals(conversion: &Conversion, totals: &StackTotals, contexts: &[Context]) -> Result<(), Failure> {
     if conversion.target == Target::Folded && conversion.weight == StackWeight::Time && !totals.has_time() {
         let message = "The stacks are counted without times, so no line would have a weight; use --weight events.";
         return Err(Failure::Input(message.into()));
     }
     let mut out = output::open(Some(&conversion.write))?;
-    let context = Context::merged(&contexts);
-    let written = match (conversion.target, &mut profile) {
-        (_, Some(profile)) => profile.write(&mut out, &context),
-        (Target::Pprof, _) => totals.write_pprof(&mut out),
-        (Target::Speedscope, _) => totals.write_speedscope(&mut out, &context.source),
+    let written = match conversion.target {
+        Target::Pprof => totals.write_pprof(&mut out),
+        Target::Speedscope => totals.write_speedscope(&mut out, &Context::merged(contexts).source),
         _ => totals.write_folded(&mut out, conversion.weight),
     };
-    if let Some(left_out) = profile.map(|profile| profile.left_out).filter(|&left_out| left_out > 0) {
-        say!("latscope: {left_out} events had no room in the profile; filter them, or write a .pb.gz.");
-    }
+    written.and_then(|()| out.finish()).map_err(|error| Failure::output(&error))?;
+    Ok(())
+}
+
+fn say_waiting(waiting: u64) {
     match waiting {
         0 => {}
         1 => say!("latscope: 1 event had not ended and counts with its age."),
         _ => say!("latscope: {waiting} events had not ended and count with their age."),
     }
-    written.and_then(|()| out.finish()).map_err(|error| Failure::output(&error))?;
-    reports::say_notes(&contexts);
-    Ok(())
 }
 
 /// A part of a file or a pipe is no conversion of it; a capture ends by a signal as a rule.
