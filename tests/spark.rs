@@ -405,7 +405,7 @@ fn stage_of(tasks: &BTreeMap<i64, Value>, part: &str, has: impl Fn(&Value) -> bo
 #[test]
 fn planted_stragglers_are_found() {
     let Some(run) = run() else { return };
-    let (_folder, [log, _]) = files(run);
+    let (_folder, [log, kernel]) = files(run);
     let tasks = of_log(run);
     let json: Value = serde_json::from_str(&latscope(&["spark", "-r", &log, "--json"]).success()).unwrap();
     let found = |stage: i64| -> Vec<(i64, String)> {
@@ -414,8 +414,19 @@ fn planted_stragglers_are_found() {
     };
     let sleep = found(stage_of(&tasks, "sleep", |_| true));
     assert_eq!(tasks[&sleep[0].0]["task_index"], 5, "{sleep:?}");
+    assert!(sleep[0].1.contains("Python, a sleep"), "{sleep:?}");
     let skew = found(stage_of(&tasks, "skew", |task| task["shuffle_records"].as_u64() > Some(0)));
     assert!(skew.iter().any(|(_, cause)| cause.contains("skew")), "{skew:?}");
+    // Spark does not time the disk; the kernel does.
+    let disk = found(stage_of(&tasks, "slow disk", |task| task["input"].as_u64() > Some(0)));
+    let is_slow = |(task, cause): &&(i64, String)| {
+        tasks[task]["executor"] == "0" && (cause.contains("slow executor") || cause.contains("I/O"))
+    };
+    let slow = disk.iter().find(is_slow).unwrap_or_else(|| panic!("{disk:?}")).0;
+    let text = latscope(&["spark", "-r", &log, "--kernel", &kernel]).success();
+    let by_kernel = text.split("The stragglers by what the kernel saw").nth(1).unwrap_or_else(|| panic!("{text}"));
+    let row = by_kernel.lines().find(|line| line.trim_start().starts_with(&format!("task {slow} ")));
+    assert!(row.is_some(), "{text}");
 }
 
 /// Spark counts what it asked the file system for, and the devices what was not in memory: of a cold cache, the same.

@@ -7,26 +7,50 @@ use latscope_series::{SparkTaskWaits, SparkWait, SparkWaitSums, waits_of_stages}
 use latscope_view::json_text;
 use std::fmt::Write;
 
-/// The table: the stages with the most time that Spark does not explain first, so many rows at most.
-pub fn spark_wait_lines(tasks: &[SparkTaskWaits], unseen: &[String], most: usize, room: Room) -> Vec<Line> {
-    let titles = ["stage", "executor", "tasks", "remainder", "disk", "run queue", "Python", "network", "other waits"];
-    let columns =
-        titles.into_iter().chain(["not recorded", "unexplained", "device reads"]).map(|title| (title, Align::Right));
-    let mut table = Table::new(columns);
+/// Titles of what tasks waited for.
+const WAITS: [&str; 9] = [
+    "remainder",
+    "disk",
+    "run queue",
+    "Python",
+    "network",
+    "other waits",
+    "not recorded",
+    "unexplained",
+    "device reads",
+];
+
+/// What some tasks waited for, below [`WAITS`].
+fn cells(sums: &SparkWaitSums) -> impl Iterator<Item = String> {
+    let unless_none = |ns: u64| if ns > 0 { format_duration(ns) } else { String::new() };
+    let unexplained = match sums.excess_ns() {
+        0 => format_duration(sums.unexplained_ns()),
+        excess => format!("-{}", format_duration(excess)),
+    };
+    let read = if sums.read_bytes > 0 { format_size(sums.read_bytes) } else { String::new() };
+    let waits = sums.waits_ns.into_iter().chain([sums.unrecorded_ns]).map(unless_none);
+    [format_duration(sums.remainder_ns)].into_iter().chain(waits).chain([unexplained, read])
+}
+
+/// The table: the stages with the most time that Spark does not explain first, so many rows at most. Below it those of the tasks that are
+/// stragglers, by their numbers.
+pub fn spark_wait_lines(
+    tasks: &[SparkTaskWaits],
+    stragglers: &[i64],
+    unseen: &[String],
+    most: usize,
+    room: Room,
+) -> Vec<Line> {
+    let titles = |first: [&'static str; 3]| first.into_iter().chain(WAITS).map(|title| (title, Align::Right));
+    let name =
+        |(stage, attempt): (i64, i64)| if attempt == 0 { stage.to_string() } else { format!("{stage}.{attempt}") };
+    let mut table = Table::new(titles(["stage", "executor", "tasks"]));
     let stages = waits_of_stages(tasks);
     let mut rows: Vec<_> = stages.iter().collect();
     rows.sort_by_key(|(id, sums)| (std::cmp::Reverse(sums.remainder_ns), **id));
-    for (((stage, attempt), executor), sums) in rows.iter().take(most) {
-        let stage = if *attempt == 0 { stage.to_string() } else { format!("{stage}.{attempt}") };
-        let mut row = vec![stage, executor.to_string(), format_count(sums.tasks), format_duration(sums.remainder_ns)];
-        row.extend(sums.waits_ns.map(|ns| if ns > 0 { format_duration(ns) } else { String::new() }));
-        row.push(if sums.unrecorded_ns > 0 { format_duration(sums.unrecorded_ns) } else { String::new() });
-        row.push(match sums.excess_ns() {
-            0 => format_duration(sums.unexplained_ns()),
-            excess => format!("-{}", format_duration(excess)),
-        });
-        row.push(if sums.read_bytes > 0 { format_size(sums.read_bytes) } else { String::new() });
-        table.push(row);
+    for ((stage, executor), sums) in rows.iter().take(most) {
+        let first = [name(*stage), executor.to_string(), format_count(sums.tasks)];
+        table.push(first.into_iter().chain(cells(sums)).collect());
     }
     let mut lines = vec![Line::default(), Line::new("The remainder by what the kernel saw")];
     lines.push(table.heading(room.tables));
@@ -49,6 +73,18 @@ pub fn spark_wait_lines(tasks: &[SparkTaskWaits], unseen: &[String], most: usize
         let names = unseen.join(", ");
         lines.push(Line::new(&format!("No thread of executor {names} that runs tasks was recorded.")));
     }
+    let found: Vec<_> =
+        stragglers.iter().filter_map(|id| tasks.iter().find(|task| task.task == *id)).take(most).collect();
+    if found.is_empty() {
+        return lines;
+    }
+    let mut table = Table::new(titles(["straggler", "stage", "executor"]));
+    for task in found {
+        let first = [format!("task {}", task.task), name(task.stage), task.executor.clone()];
+        table.push(first.into_iter().chain(cells(&task.sums)).collect());
+    }
+    lines.extend([Line::default(), Line::new("The stragglers by what the kernel saw"), table.heading(room.tables)]);
+    lines.extend(table.take_lines(room.tables));
     lines
 }
 

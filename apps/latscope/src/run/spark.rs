@@ -57,7 +57,8 @@ impl Application {
     pub fn lines(&self, by: SparkLevel, most: usize, room: Room) -> Vec<Line> {
         let mut lines = SparkReport::new(&self.tasks, &self.context).lines(by, most, room);
         if let Some((tasks, unseen)) = &self.waits {
-            lines.extend(spark_wait_lines(tasks, unseen, most, room));
+            let stragglers: Vec<i64> = self.tasks.stragglers().iter().map(|straggler| straggler.task).collect();
+            lines.extend(spark_wait_lines(tasks, &stragglers, unseen, most, room));
         }
         lines
     }

@@ -58,7 +58,9 @@ fn lines(plan: &Plan, turns: &[Turn], of: usize) -> Vec<Line> {
         let mut row = vec![name.clone()];
         for side in 0..plan.sides.len() {
             let times = times(turns, side, query);
-            row.push(median(&times).map_or("failed".into(), format_duration));
+            // Ctrl-C may leave a side without a turn.
+            let none = if turns.iter().any(|turn| turn.side == side) { "failed" } else { "-" };
+            row.push(median(&times).map_or(none.into(), format_duration));
             row.push(match &times[..] {
                 [] => String::new(),
                 [first, .., last] => format!("{} ... {}", format_duration(*first), format_duration(*last)),
