@@ -3,7 +3,7 @@
 use crate::palette::Inks;
 use crate::svg::{Area, Num, Svg, text_width};
 use latscope_view::Escaped;
-use latscope_view::ticks::{ENOUGH, fine_values, round_values};
+use latscope_view::ticks::{ENOUGH, fine_values, round_values, time_step};
 use std::fmt::Write;
 
 /// Cores on an axis: a sum of steps such as 0.2 is not exact.
@@ -17,16 +17,23 @@ pub(crate) struct Axis {
     from: f64,
     to: f64,
     is_log: bool,
+    /// Whether it is of seconds, which are round by the minute and hour.
+    is_time: bool,
 }
 
 impl Axis {
     pub fn linear(from: f64, to: f64) -> Axis {
-        Axis { from, to: to.max(from + f64::MIN_POSITIVE), is_log: false }
+        Axis { from, to: to.max(from + f64::MIN_POSITIVE), is_log: false, is_time: false }
+    }
+
+    /// Seconds from 0 on.
+    pub fn seconds(to: f64) -> Axis {
+        Axis { is_time: true, ..Axis::linear(0.0, to) }
     }
 
     /// Both ends above zero.
     pub fn log(from: f64, to: f64) -> Axis {
-        Axis { from, to, is_log: true }
+        Axis { from, to, is_log: true, is_time: false }
     }
 
     /// From 0 to 1 within the axis.
@@ -55,6 +62,11 @@ impl Axis {
             }
             ticks.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
             return ticks.into_iter().map(|(_, value)| value).collect();
+        }
+        if self.is_time {
+            let to_ns = (self.to * 1e9) as u64;
+            let step_ns = time_step(to_ns / count.max(1) as u64);
+            return (0..=to_ns / step_ns).map(|at| (at * step_ns) as f64 / 1e9).collect();
         }
         let least = (self.to - self.from) / count as f64;
         let unit = 10f64.powf(least.log10().floor());
@@ -199,5 +211,17 @@ impl Plot<'_> {
         svg.put(format_args!(
             "<circle cx=\"{x}\" cy=\"{y}\" r=\"3.6\" fill=\"{fill}\" stroke=\"{ink}\" stroke-width=\"1.8\"/>\n"
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_round_by_the_minute() {
+        assert_eq!(Axis::seconds(343.0).ticks(10), [0.0, 60.0, 120.0, 180.0, 240.0, 300.0]);
+        assert_eq!(Axis::seconds(0.3).ticks(4), [0.0, 0.1, 0.2, 0.3]);
+        assert_eq!(Axis::linear(0.0, 343.0).ticks(10), [0.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0]);
     }
 }

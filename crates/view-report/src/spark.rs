@@ -136,7 +136,7 @@ impl Picture<'_> {
         let seconds = self.extent_ns.1.abs_diff(self.extent_ns.0) as f64 / 1e9;
         Plot {
             area: self.area(y, PLOT_PX),
-            x: Axis::linear(0.0, seconds),
+            x: Axis::seconds(seconds),
             y: Axis::linear(0.0, most),
             inks: &self.page.inks,
         }

@@ -73,7 +73,7 @@ impl Picture<'_> {
         let y = self.heading(svg, y, &format!("Memory of {title}, the most in each stage"), &legend);
         let seconds = self.extent_ns.1.abs_diff(self.extent_ns.0) as f64 / 1e9;
         // One scale for all executors, so that they compare.
-        let (x, height) = (Axis::linear(0.0, seconds), Axis::linear(0.0, most.max(1e-6) * 1.1));
+        let (x, height) = (Axis::seconds(seconds), Axis::linear(0.0, most.max(1e-6) * 1.1));
         let plot = Plot { area: self.area(y, HEIGHT_PX), x, y: height, inks };
         plot.ground(svg, &elapsed, &|mib| format_size((mib * MIB) as u64));
         for ((start_ns, end_ns), stage, areas) in stages {

@@ -64,7 +64,7 @@ impl Picture<'_> {
             let seconds = self.extent_ns.1.abs_diff(self.extent_ns.0) as f64 / 1e9;
             let area = crate::svg::Area { height: HEIGHT_PX, ..self.area(y, HEIGHT_PX) };
             let top = if most > 0.0 { most * 1.1 } else { 1.0 };
-            let plot = Plot { area, x: Axis::linear(0.0, seconds), y: Axis::linear(0.0, top), inks };
+            let plot = Plot { area, x: Axis::seconds(seconds), y: Axis::linear(0.0, top), inks };
             plot.ground(svg, &elapsed, label);
             if at == 1 {
                 self.limit(svg, &plot, top * MIB);
