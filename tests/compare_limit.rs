@@ -93,6 +93,25 @@ fn what_is_undecided_says_by_how_much_it_could_be() {
     assert!(printed.iter().any(|printed| printed.contains("us; the difference lies between ")), "{printed:?}");
 }
 
+#[test]
+fn no_latency_falls_by_more_than_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    // Some 0.4 ms each; on the other side one of 3,500 ms among them.
+    let base = run(folder.path(), 600, 2000, 0.0, 1.0);
+    let mut text = std::fs::read_to_string(run(folder.path(), 601, 2000, 0.0, 1.0)).unwrap();
+    text += "4000000000 3500000000\n";
+    let other = folder.path().join("other.txt");
+    std::fs::write(&other, text).unwrap();
+    let json = latscope(&["compare", &base, other.to_str().unwrap(), "--unitstime", "ns", "--json"]).success();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let mean = json["differences"].as_array().unwrap().iter().find(|row| row["measure"] == "mean").unwrap();
+    let number = |key: &str| mean[key].as_f64().unwrap();
+    // By the deviation of the mean alone the interval would begin 1.8 ms below the base.
+    assert!(number("high_ns") > 5e6, "{mean}");
+    assert_eq!((number("low_ns"), number("joint_low_ns")), (-number("base_ns"), -number("base_ns")), "{mean}");
+    assert_eq!(mean["finding"], "undecided");
+}
+
 /// A second of requests, of which the last ones hang until another device has a request half a minute later.
 fn ended_by(folder: &Path, name: &str, hanging: u64) -> String {
     let mut text = String::new();

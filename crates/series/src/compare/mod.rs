@@ -451,10 +451,11 @@ fn intervals(pairs: &mut [Pair], ground: &Ground, known: &[Within], comparison: 
     }
 }
 
-/// Adds to both ends what the values leave open; no time is below zero, and no chance beyond certainty.
+/// Adds to both ends what the values leave open. No time is below zero, and no chance beyond certainty, also where the drawn
+/// differences, which are symmetric, go beyond.
 fn widen(row: &mut Difference, open: f64) {
     let most = if row.measure == Measure::Chance { 1.0 - row.base } else { f64::INFINITY };
-    let wider = |(low, high): (f64, f64)| ((low - open).max(-row.base).min(low), (high + open).min(most).max(high));
+    let wider = |(low, high): (f64, f64)| ((low - open).max(-row.base), (high + open).min(most).max(-row.base));
     (row.interval, row.joint) = (row.interval.map(wider), row.joint.map(wider));
 }
 
