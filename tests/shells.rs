@@ -43,8 +43,10 @@ fn bash_completes_commands_options_and_fields() {
     assert_eq!(offers(&["latscope", "man", "perc"]), ["percentiles"]);
     assert_eq!(offers(&["latscope", "events", "-s", "sys"]), ["syscall"]);
     assert_eq!(offers(&["latscope", "events", "--format", "perf_d"]), ["perf_data"]);
-    // Neither a lone dash where nothing is typed, nor options of ours for another program.
-    assert_eq!(offers(&["latscope", "lab", ""]), [""; 0]);
+    assert_eq!(offers(&["latscope", "lab", "c"]), ["commit", "curve"]);
+    assert_eq!(offers(&["latscope", "lab", ""]).len(), 8, "no lone dash where nothing is typed");
+    assert_eq!(offers(&["latscope", "lab", "etcd", ""]), [""; 0], "folders");
+    // No options of ours for another program.
     assert_eq!(offers(&["latscope", "record", "-w", "t.lat", "--", "ls", "--al"]), [""; 0]);
     // Not where a file or a number is meant.
     assert_eq!(offers(&["latscope", "events", "--top", "wait_cl"]), [""; 0]);
@@ -75,6 +77,7 @@ fn zsh_and_fish_complete_commands_options_and_fields() {
             ("latscope compare a b --mark", "latscope compare a b --markdown "),
             ("latscope events 'lat > 1ms and proc.na", "latscope events 'lat > 1ms and proc.name' "),
             ("latscope summary --by kind,wait_cl", "latscope summary --by kind,wait_class"),
+            ("latscope lab et", "latscope lab etcd "),
         ] {
             let mut zsh = command("zsh");
             zsh.arg("-f").args([at("ask"), folder.path().to_path_buf()]).arg(typed);
@@ -87,6 +90,8 @@ fn zsh_and_fish_complete_commands_options_and_fields() {
         for (typed, offered) in [
             ("perc", "percentiles"),
             ("compare a b --mark", "--markdown"),
+            ("lab et", "etcd"),
+            ("completions f", "fish"),
             ("heatmap --latency dev", "device"),
             // Fields: as a word, as the last name of a filter in quotes, and in a list.
             ("events wait_cl", "wait_class"),

@@ -1,4 +1,7 @@
-use clap::Args;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Args, Command, Error};
+use latscope_capture_probe::PRESETS;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -21,7 +24,7 @@ Exit status: 0 done, 1 --fail-if or the limit of an experiment exceeded, or scan
 #[command(after_help = EXAMPLES)]
 pub struct Lab {
     /// storage, etcd, commit or curve; run FILE for your own; scan DEVICE to look for slow regions; spark; list to list them
-    #[arg(value_name = "LAB")]
+    #[arg(value_name = "LAB", value_parser = Labs, hide_possible_values = true)]
     pub lab: String,
     /// Directories to measure; after run, first the TOML file; after scan, a device or a file; after spark, where tables are kept
     #[arg(value_name = "DIR")]
@@ -82,6 +85,23 @@ pub struct LabSpark {
     /// Python that has pyspark [default: that of LATSCOPE_SPARK_PYTHON, or python3]
     #[arg(long, value_name = "FILE")]
     pub python: Option<PathBuf>,
+}
+
+/// Any word, as the plan says which labs there are; shells offer these.
+#[derive(Clone)]
+struct Labs;
+
+impl TypedValueParser for Labs {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let presets = PRESETS.iter().map(|(name, _)| *name);
+        Some(Box::new(presets.chain(["run", "scan", "spark", "list"]).map(PossibleValue::new)))
+    }
 }
 
 impl LabSpark {

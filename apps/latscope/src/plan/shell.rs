@@ -113,6 +113,16 @@ fn zsh(script: &str) -> String {
 fn fish(command: &Command) -> String {
     let mut script = FISH.replace("@VERBS@", &that_filter(command).join(" "));
     for verb in command.get_subcommands() {
+        // clap forgets those of the first word.
+        let first = verb.get_positionals().next().map(Arg::get_possible_values).unwrap_or_default();
+        if !first.is_empty() {
+            let names = first.iter().map(|value| value.get_name()).collect::<Vec<_>>().join(" ");
+            let when = format!(
+                "__fish_latscope_using_subcommand {}; and test (commandline -opc | count) -eq 2",
+                verb.get_name()
+            );
+            script += &format!("complete -c latscope -n '{when}' -x -a '{names}'\n");
+        }
         for argument in verb.get_arguments() {
             let behind = match argument.get_id().as_str() {
                 id if FILTERS.contains(&id) => " (!",

@@ -45,6 +45,11 @@ _latscope_with_fields() {
         esac
     done
     COMPREPLY=("${static[@]}")
+    # Behind the name of a lab, folders are meant.
+    if [[ ${COMP_WORDS[1]} == lab && $COMP_CWORD -gt 2 && $word != -* && $previous != -* ]]; then
+        COMPREPLY=()
+        return
+    fi
     if [[ ${COMP_WORDS[1]} == man && $COMP_CWORD -eq 2 && $word != -* ]]; then
         COMPREPLY=($(compgen -W '@COMMANDS@' -- "$word"))
         return
