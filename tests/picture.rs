@@ -1,6 +1,6 @@
 //! Pictures are looked at by those who will show it: an SVG library and a browser.
 
-use crate::program::{command, end, installed, latscope, testdata};
+use crate::program::{LATSCOPE, command, end, installed, latscope, root, testdata};
 use std::collections::HashSet;
 use std::io::Read;
 use std::path::Path;
@@ -170,4 +170,22 @@ fn a_browser_draws_them() {
     let Ok(png) = std::fs::read(&shot) else { panic!("no picture was taken: {}", ended.err) };
     let count = colours(&png);
     assert!(count > COLOURS, "{count} colours");
+}
+
+#[test]
+fn pictures_of_the_documentation_are_drawn_by_this_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut make = command("make");
+    make.args(["--silent", "draw"]).arg(format!("PROGRAM={LATSCOPE}"));
+    end(make.arg(format!("PICTURES={}", folder.path().display())), b"").success();
+    let drawn: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(drawn.len() >= 5);
+    for path in drawn {
+        let kept = root().join("docs/pictures").join(path.file_name().unwrap());
+        assert!(
+            std::fs::read(&path).unwrap() == std::fs::read(&kept).unwrap(),
+            "make pictures would alter {}",
+            kept.display()
+        );
+    }
 }
