@@ -196,17 +196,9 @@ fn how_it_is_folded() {
 #[test]
 fn what_is_written() {
     let conversion = |write: &str, target| {
-        Plan::Convert(
-            Reading { files: vec!["a.lat".into()], ..Reading::default() },
-            Conversion {
-                write: write.into(),
-                force: false,
-                target,
-                weight: StackWeight::Events,
-                dimensions: vec![],
-                series: None,
-            },
-        )
+        let (weight, dimensions) = (StackWeight::Events, Vec::new());
+        let conversion = Conversion { write: write.into(), force: false, target, weight, dimensions, series: None };
+        Plan::Convert(Reading { files: vec!["a.lat".into()], ..Reading::default() }, conversion)
     };
     for (line, expected) in [
         ("convert -r a.lat -w b.parquet", conversion("b.parquet", Target::Parquet)),
