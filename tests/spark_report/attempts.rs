@@ -309,7 +309,7 @@ fn cores_are_not_known_where_an_executor_is_not() {
 #[test]
 fn what_is_wrong_with_a_log_is_in_its_json() {
     let whole = super::log_of(&super::eight());
-    let last = whole.0.lines().filter(|line| line.contains("TaskEnd")).next_back().unwrap();
+    let last = whole.0.lines().rfind(|line| line.contains("TaskEnd")).unwrap();
     let log = Log(format!("{}{last}\nno event\n", whole.0));
     assert_eq!(log.report()["anomalies"], json!({"repeated_tasks": 1, "unparsed_lines": 1}));
     assert_eq!(whole.report()["anomalies"], json!({}));
