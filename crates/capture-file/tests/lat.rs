@@ -116,7 +116,7 @@ fn cut_at_any_byte_it_yields_the_batches_before_the_cut() {
 fn cut_it_has_the_account_that_was_left_before() {
     let mut file = Vec::new();
     let (early, late) = (batch(fields(), 0..20), batch(fields(), 20..40));
-    let end_ns = 1_800_000_000_000_000_000;
+    let end_ns = 1_800_000_000_000_000_000_i64;
     let wait = |what: &str, start_ns: i64| Unfinished {
         what: what.into(),
         start_ns,
