@@ -282,8 +282,9 @@ mod tests {
             timeline.add(at_s, reported);
         };
         // Nobody answered at 12; the answer of 14 came at 16.
-        [(10, true, 0), (12, false, 0), (14, false, 0), (16, true, 1), (18, true, 1)]
-            .map(|(at, is, late)| turn(at, is, late));
+        for (at, answers, late) in [(10, true, 0), (12, false, 0), (14, false, 0), (16, true, 1), (18, true, 1)] {
+            turn(at, answers, late);
+        }
         let columns: Vec<_> = timeline.columns.iter().map(|column| (column.at_s, column.active)).collect();
         assert_eq!(columns, [(10, Some(1)), (12, None), (16, Some(1)), (18, Some(1))]);
     }
