@@ -324,3 +324,23 @@ fn a_stall_that_never_ends_is_in_the_picture() {
     let run = latscope(&["report", "-r", &path("hang.txt"), "-o", &path("hang.html")]);
     assert!(run.err.contains("10 events in 5,001 columns of 1ms"), "{}", run.err);
 }
+
+#[test]
+fn a_report_of_a_single_wait_has_it_with_its_age() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let text = "  fio  7 [000] 10.000000: block:block_rq_issue: 7,1 R 4096 () 8 + 8 [fio]\n\
+                \x20 fio  7 [000] 14.000000: block:block_rq_issue: 7,0 R 4096 () 80 + 8 [fio]\n\
+                \x20 fio  7 [000] 15.000000: block:block_rq_complete: 7,0 R () 80 + 8 [0]\n";
+    std::fs::write(path("hung.txt"), text).unwrap();
+    let words = ["report", "-r", &path("hung.txt"), "-o", &path("hung.html"), "device = loop1"];
+    let run = latscope(&words);
+    // From the issue of the request to the end of the trace.
+    for words in ["0 events in 5,001 columns of 1ms", "loop1 read of 4KiB by fio, at least 5s"] {
+        assert!(run.err.contains(words), "{}", run.err);
+    }
+    assert!(std::path::Path::new(&path("hung.html")).exists());
+    // Where nothing that passes the filter waits, there is nothing to show.
+    let none = latscope(&["report", "-r", &path("hung.txt"), "-o", &path("none.html"), "device = loop9"]).failure(3);
+    assert!(none.contains("no page was written"), "{none}");
+}

@@ -1,4 +1,4 @@
-//! Views of call stacks: their shares against a fold of the same text by itself, and flame graphs in a browser.
+//! Views of call stacks: their shares against a fold of the same text by itself, flame graphs in a browser, and profiles for other viewers.
 
 use crate::picture::xml;
 use crate::program::{LATSCOPE, command, end, latscope, testdata, unpacked};
@@ -230,4 +230,298 @@ fn hostile_names_are_only_text_in_every_output() {
     }
     let filter = latscope(&["summary", "-r", &path("hostile.lat"), "frame = \"</text><script>alert(1)</script>\""]);
     assert!(filter.success().starts_with("5 events"));
+}
+
+/// `--by` adds a field's values as outermost frames, in folded stacks and speedscope.
+#[test]
+fn folded_stacks_are_divided_by_fields() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "testdata/perf_script/stacks_fp.txt.gz";
+    let written = |name: &str, options: &[&str]| {
+        let path = folder.path().join(name).display().to_string();
+        latscope(&[&["convert", "-r", source, "-w", &path], options].concat()).success();
+        std::fs::read_to_string(path).unwrap()
+    };
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    for row in latscope(&["events", "-r", source, "--json", "--columns", "comm,kind,stack"]).success().lines() {
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        let value = |key: &str| row[key].as_str().unwrap_or("(none)").to_string();
+        let stack = match row["stack"].as_str() {
+            Some(stack) => format!("comm={};kind={};{stack}", value("comm"), value("kind")),
+            None => "[no stack]".into(),
+        };
+        *expected.entry(stack).or_default() += 1;
+    }
+    let lines = written("by.folded", &["--by", "comm,kind"]);
+    let found = lines.lines().map(|line| line.rsplit_once(' ').unwrap());
+    let found: BTreeMap<String, u64> =
+        found.map(|(stack, count)| (stack.to_string(), count.parse().unwrap())).collect();
+    assert!(expected.len() > 10 && expected.keys().any(|stack| stack.starts_with("comm=")), "{expected:?}");
+    assert_eq!(found, expected);
+    let profile: serde_json::Value =
+        serde_json::from_str(&written("by.speedscope.json", &["--by", "comm,kind"])).unwrap();
+    let names: Vec<&str> =
+        profile["shared"]["frames"].as_array().unwrap().iter().map(|frame| frame["name"].as_str().unwrap()).collect();
+    assert!(names.iter().any(|name| name.starts_with("kind=")), "{names:?}");
+    assert_eq!(profile["profiles"][0]["endValue"].as_u64().unwrap(), expected.values().sum::<u64>());
+    let refused = latscope(&["convert", "-r", source, "-w", "x.pb.gz", "--by", "comm"]);
+    assert_eq!(refused.status, Some(2), "{}", refused.err);
+}
+
+/// What a column of a table of a profile may hold.
+#[derive(Clone, Copy, Debug)]
+enum Cell {
+    /// A row of another table, or null.
+    Index(&'static str),
+    IndexOrNull(&'static str),
+    /// A row of another table, or -1.
+    IndexOrNone(&'static str),
+    Number,
+    NumberOrNull,
+    Flag,
+    Object,
+}
+
+/// The tables of a thread, with all their columns: Firefox's `docs-developer/CHANGELOG-formats.md` and `src/types/profile.ts`, version 55.
+const TABLES: [(&str, &[(&str, Cell)]); 7] = {
+    use Cell::*;
+    [
+        ("stackTable", &[("prefix", IndexOrNull("stackTable")), ("frame", Index("frameTable"))]),
+        (
+            "frameTable",
+            &[
+                ("address", Number),
+                ("inlineDepth", Number),
+                ("category", IndexOrNull("categories")),
+                ("subcategory", NumberOrNull),
+                ("func", Index("funcTable")),
+                ("nativeSymbol", IndexOrNull("nativeSymbols")),
+                ("innerWindowID", NumberOrNull),
+                ("line", NumberOrNull),
+                ("column", NumberOrNull),
+            ],
+        ),
+        (
+            "funcTable",
+            &[
+                ("name", Index("stringArray")),
+                ("isJS", Flag),
+                ("relevantForJS", Flag),
+                ("resource", IndexOrNone("resourceTable")),
+                ("fileName", IndexOrNull("stringArray")),
+                ("lineNumber", NumberOrNull),
+                ("columnNumber", NumberOrNull),
+            ],
+        ),
+        (
+            "nativeSymbols",
+            &[
+                ("address", Number),
+                ("functionSize", NumberOrNull),
+                ("libIndex", Number),
+                ("name", Index("stringArray")),
+            ],
+        ),
+        (
+            "resourceTable",
+            &[
+                ("lib", NumberOrNull),
+                ("name", Index("stringArray")),
+                ("host", IndexOrNull("stringArray")),
+                ("type", Number),
+            ],
+        ),
+        (
+            "samples",
+            &[
+                ("timeDeltas", Number),
+                ("stack", IndexOrNull("stackTable")),
+                ("weight", Number),
+                ("threadCPUDelta", NumberOrNull),
+            ],
+        ),
+        (
+            "markers",
+            &[
+                ("name", Index("stringArray")),
+                ("startTime", Number),
+                ("endTime", Number),
+                ("phase", Number),
+                ("category", Index("categories")),
+                ("data", Object),
+            ],
+        ),
+    ]
+};
+
+/// Whether it is a processed profile as the profiler of Firefox wants it: what must be there, types, lengths, and numbers of rows.
+#[track_caller]
+fn assert_is_firefox_profile(profile: &serde_json::Value) {
+    let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(profile), ["counters", "libs", "meta", "pages", "profilerOverhead", "threads"]);
+    let meta = &profile["meta"];
+    assert_eq!((&meta["preprocessedProfileVersion"], &meta["stackwalk"]), (&55.into(), &1.into()));
+    assert!(meta["interval"].as_f64().is_some_and(|ms| ms > 0.0) && meta["startTime"].is_number());
+    assert!(meta["product"].is_string() && meta["processType"].is_u64() && meta["version"].is_u64());
+    assert_eq!(meta["sampleUnits"], serde_json::json!({"time": "ms", "eventDelay": "ms", "threadCPUDelta": "\u{b5}s"}));
+    let categories = meta["categories"].as_array().unwrap();
+    const COLOURS: [&str; 13] = [
+        "transparent",
+        "purple",
+        "green",
+        "orange",
+        "yellow",
+        "lightblue",
+        "blue",
+        "brown",
+        "magenta",
+        "red",
+        "lightred",
+        "darkgrey",
+        "grey",
+    ];
+    assert!(categories.iter().any(|category| category["color"] == "grey"), "what has no category is grey");
+    for category in categories {
+        assert!(category["name"].is_string() && COLOURS.contains(&category["color"].as_str().unwrap()), "{category}");
+        assert_eq!(category["subcategories"][0], "Other");
+    }
+    for schema in meta["markerSchema"].as_array().unwrap() {
+        assert!(schema["name"].is_string() && schema["display"].is_array(), "{schema}");
+        let is_field = |field: &serde_json::Value| ["key", "label", "format"].iter().all(|key| field[key].is_string());
+        assert!(schema["fields"].as_array().unwrap().iter().all(is_field), "{schema}");
+    }
+    let threads = profile["threads"].as_array().unwrap();
+    threads.iter().for_each(|thread| assert_is_firefox_thread(thread, meta));
+    let mut ids: Vec<String> = threads.iter().map(|thread| format!("{} {}", thread["pid"], thread["tid"])).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), threads.len(), "a thread is in the profile once");
+}
+
+#[track_caller]
+fn assert_is_firefox_thread(thread: &serde_json::Value, meta: &serde_json::Value) {
+    for key in ["name", "processName", "processType", "pid", "tid"] {
+        assert!(thread[key].is_string(), "{key}");
+    }
+    assert!(["isMainThread", "showMarkersInTimeline"].iter().all(|key| thread[key].is_boolean()));
+    assert!(["processStartupTime", "registerTime"].iter().all(|key| thread[key].is_number()));
+    assert!(["processShutdownTime", "unregisterTime"].iter().all(|key| thread[key].is_null()));
+    let strings = thread["stringArray"].as_array().unwrap();
+    assert!(strings.iter().all(serde_json::Value::is_string));
+    let length = |table: &str| match table {
+        "stringArray" => strings.len() as u64,
+        "categories" => meta["categories"].as_array().unwrap().len() as u64,
+        table => thread[table]["length"].as_u64().unwrap(),
+    };
+    for (table, columns) in TABLES {
+        let mut known: Vec<&str> = columns.iter().map(|&(name, _)| name).chain(["length"]).collect();
+        known.extend((table == "samples").then_some("weightType"));
+        known.sort_unstable();
+        assert_eq!(thread[table].as_object().unwrap().keys().collect::<Vec<_>>(), known, "{table}");
+        for &(name, cell) in columns {
+            let values = thread[table][name].as_array().unwrap();
+            assert_eq!(values.len() as u64, length(table), "{table}.{name}");
+            for (row, value) in values.iter().enumerate() {
+                let is_row = |of| value.as_u64().is_some_and(|at| at < length(of));
+                let is_right = match cell {
+                    Cell::Index(of) => is_row(of),
+                    Cell::IndexOrNull(of) => value.is_null() || is_row(of),
+                    Cell::IndexOrNone(of) => value.as_i64() == Some(-1) || is_row(of),
+                    Cell::Number => value.is_number(),
+                    Cell::NumberOrNull => value.is_null() || value.is_number(),
+                    Cell::Flag => value.is_boolean(),
+                    Cell::Object => value.is_object(),
+                };
+                assert!(is_right, "{table}.{name}[{row}]: {value} is no {cell:?}");
+                let is_caller = (table, name) == ("stackTable", "prefix");
+                assert!(!is_caller || value.as_u64().is_none_or(|caller| caller < row as u64), "callers come first");
+            }
+        }
+    }
+    assert!(["samples", "tracing-ms"].contains(&thread["samples"]["weightType"].as_str().unwrap()));
+    let deltas = thread["samples"]["timeDeltas"].as_array().unwrap();
+    assert!(deltas.iter().all(|delta| delta.as_f64().unwrap() >= 0.0), "samples are in the order of their times");
+    let markers = &thread["markers"];
+    for row in 0..length("markers") as usize {
+        let [start, end] = ["startTime", "endTime"].map(|name| markers[name][row].as_f64().unwrap());
+        // Phase 1 is an interval.
+        assert!(markers["phase"][row] == 1 && start <= end, "{row}");
+        let data = &markers["data"][row];
+        let schemas = meta["markerSchema"].as_array().unwrap();
+        let schema = schemas.iter().find(|schema| schema["name"] == data["type"]).unwrap();
+        let is_known = |key: &&String| {
+            ["type", "cause"].contains(&key.as_str())
+                || schema["fields"].as_array().unwrap().iter().any(|field| field["key"] == key.as_str())
+        };
+        assert!(data.as_object().unwrap().keys().all(|key| is_known(&key)), "{data}");
+        let cause = &data["cause"];
+        assert!(cause.is_null() || cause["stack"].as_u64().unwrap() < length("stackTable"), "{data}");
+    }
+}
+
+/// What the profiler of Firefox gets: tables of equal columns, stacks that lead to the root, and the times and latencies of all events.
+#[test]
+fn profiles_for_firefox_keep_times_and_stacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.profile.json.gz");
+    let source = "testdata/perf_script/stacks_fp.txt.gz";
+    latscope(&["convert", "-r", source, "-w", path.to_str().unwrap()]).success();
+    let mut json = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap()), &mut json)
+        .unwrap();
+    let profile: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_is_firefox_profile(&profile);
+    let mut found = Vec::new();
+    for thread in profile["threads"].as_array().unwrap() {
+        let strings = thread["stringArray"].as_array().unwrap();
+        let list = |table: &str, column: &str| thread[table][column].as_array().unwrap().clone();
+        let (prefixes, frames, functions, names) = (
+            list("stackTable", "prefix"),
+            list("stackTable", "frame"),
+            list("frameTable", "func"),
+            list("funcTable", "name"),
+        );
+        let (deltas, stacks, weights) =
+            (list("samples", "timeDeltas"), list("samples", "stack"), list("samples", "weight"));
+        let mut at = 0.0;
+        for ((delta, stack), weight) in deltas.iter().zip(&stacks).zip(&weights) {
+            at += delta.as_f64().unwrap();
+            let (mut text, mut next) = (Vec::new(), stack.as_u64());
+            while let Some(stack) = next {
+                let name =
+                    &names[functions[frames[stack as usize].as_u64().unwrap() as usize].as_u64().unwrap() as usize];
+                text.push(strings[name.as_u64().unwrap() as usize].as_str().unwrap());
+                let prefix = prefixes[stack as usize].as_u64();
+                assert!(prefix.is_none_or(|prefix| prefix < stack), "callers come first");
+                next = prefix;
+            }
+            text.reverse();
+            let tid: i64 = thread["tid"].as_str().unwrap().parse().unwrap();
+            found.push((
+                tid,
+                (at * 1e6).round() as i64,
+                (weight.as_f64().unwrap() * 1e6).round() as u64,
+                text.join(";"),
+            ));
+        }
+    }
+    let rows = latscope(&["events", "-r", source, "--json", "--columns", "time_ns,latency_ns,tid,stack"]).success();
+    let rows: Vec<serde_json::Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let first = rows.iter().map(|row| row["time_ns"].as_i64().unwrap()).min().unwrap();
+    let mut expected: Vec<(i64, i64, u64, String)> = rows
+        .iter()
+        .map(|row| {
+            let stack = row["stack"].as_str().unwrap_or_default().replace("_[k]", "").replace("_[i]", "");
+            (
+                row["tid"].as_i64().unwrap_or(0),
+                row["time_ns"].as_i64().unwrap() - first,
+                row["latency_ns"].as_u64().unwrap(),
+                stack,
+            )
+        })
+        .collect();
+    found.sort();
+    expected.sort();
+    assert!(expected.len() > 50);
+    assert_eq!(found, expected);
 }

@@ -4,6 +4,7 @@ use super::{Log, MS, START, Task, number, task, words};
 use crate::program::latscope;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// What idle cores cost by cause, core-milliseconds.
 fn idle(report: &Value) -> BTreeMap<String, i64> {
@@ -422,11 +423,9 @@ fn what_was_compacted_is_missing() {
     assert!(text.contains("events are missing for 6s"), "{text}");
 }
 
-/// The last part is missing, but Spark has renamed the file that says whether the application runs.
-#[test]
-fn an_application_that_has_ended_lacks_its_last_part() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path().join("eventlog_v2_app-1");
+/// A rolled log in this folder that has only its first part: a job that ends at 2 s, and a task that starts then.
+fn first_part(root: &Path) -> PathBuf {
+    let folder = root.join("eventlog_v2_app-1");
     std::fs::create_dir(&folder).unwrap();
     let mut first = Log::new(json!({}));
     first.executor("1", 1, 0);
@@ -434,6 +433,14 @@ fn an_application_that_has_ended_lacks_its_last_part() {
     first.task(&task(0, 0, "1", (0, 2000)));
     starts(&mut first, 1, "1", 2000);
     std::fs::write(folder.join("events_1_app-1"), &first.0).unwrap();
+    folder
+}
+
+/// The last part is missing, but Spark has renamed the file that says whether the application runs.
+#[test]
+fn an_application_that_has_ended_lacks_its_last_part() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = first_part(root.path());
     let file = folder.to_str().unwrap();
     for (status, is_over) in [("appstatus_app-1.inprogress", false), ("appstatus_app-1", true)] {
         std::fs::write(folder.join(status), "").unwrap();
@@ -449,18 +456,11 @@ fn an_application_that_has_ended_lacks_its_last_part() {
 
 #[test]
 fn parts_of_a_log_that_are_missing_are_not_the_driver() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path().join("eventlog_v2_app-1");
-    std::fs::create_dir(&folder).unwrap();
-    let mut first = Log::new(json!({}));
-    first.executor("1", 1, 0);
-    first.job(0, (0, 2000), &[(0, 0, 2000)]);
-    first.task(&task(0, 0, "1", (0, 2000)));
-    starts(&mut first, 1, "1", 2000);
+    let root = tempfile::tempdir().unwrap();
+    let folder = first_part(root.path());
     let mut third = Log(String::new());
     third.task(&task(1, 2, "1", (8000, 9000)));
     third.event("ApplicationEnd", json!({"Timestamp": START + 10_000}));
-    std::fs::write(folder.join("events_1_app-1"), &first.0).unwrap();
     std::fs::write(folder.join("events_3_app-1"), &third.0).unwrap();
     let file = folder.to_str().unwrap();
     let report: Value = serde_json::from_str(&latscope(&["spark", "-r", file, "--json"]).success()).unwrap();

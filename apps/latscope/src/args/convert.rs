@@ -45,7 +45,7 @@ pub struct Convert {
     /// Length of an interval, for --series, .hlog, .frames and .pylatencymap
     #[arg(short, long, value_name = "DURATION")]
     pub interval: Option<String>,
-    /// Group by these fields, for --series, .hlog and .frames; of .folded and .speedscope.json the outermost frames
+    /// Group by these fields, for --series, .hlog and .frames; for .folded and .speedscope.json, the outermost frames
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub by: Vec<String>,
     /// Histogram buckets per octave: 1, 2, 4, 8, 16, 32 or 64 [default: 64]

@@ -31,12 +31,7 @@ pub fn sampling(note: &Note) -> String {
     }
     let capped = if *left_out > 0 { &0 } else { capped };
     for (count, what, does, rest) in [
-        (
-            *skipped,
-            "round",
-            ["was", "were"],
-            "left out, as they would have exceeded --cpu-budget or names were being read",
-        ),
+        (*skipped, "round", ["was", "were"], "left out, because of --cpu-budget or while symbols were read"),
         (*capped, "sample", ["lacks its", "lack their"], "user stack, as there were too many at a time"),
         (*moved, "sample", ["was", "were"], "dropped, as the thread went on meanwhile"),
     ] {

@@ -181,6 +181,9 @@ fn divided_stacks(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Fa
         totals.insert(NO_STACK, tree.without().events, tree.without().time_ns);
     }
     write_totals(conversion, &totals, &contexts)?;
+    if tree.cut() > 0 {
+        say!("latscope: {} stacks were too deep, or too many, and are shortened.", tree.cut());
+    }
     say_waiting(tree.total().waiting);
     reports::say_notes(&contexts);
     Ok(())

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// So often it is looked at what waits, for the case that the recording is killed.
+/// How often the file gets an account of what waits, in case the recording is killed.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// So long a command that was asked to end may take, and then one that was killed.
 const PATIENCE: Duration = Duration::from_secs(5);

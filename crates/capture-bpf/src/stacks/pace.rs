@@ -61,12 +61,12 @@ impl Pace {
         }
     }
 
-    /// What passed so far was a preparation, and cost nothing.
+    /// Passes count from now on: those before read the names of the kernel and of all that runs.
     pub fn begin(&mut self) {
         let now = Instant::now();
         (self.started, self.last, self.due) = (now, now, now + self.asked);
         (self.passes, self.left) = (0, 0.0);
-        self.intervals = Histogram::new(Grid::FINE, false);
+        (self.intervals, self.parts) = (Histogram::new(Grid::FINE, false), Histogram::new(Grid::FINE, false));
     }
 
     /// How long until the next pass is due.

@@ -119,7 +119,7 @@ impl Waits {
     fn emit(&mut self, wait: &Wait, rows: &mut Rows, clock: MonotonicClock) {
         let [waits, runs] = self.emits;
         let emits = if wait.doing.state == State::Running { runs } else { waits };
-        // What only the look before the start saw was over by then, or nearly.
+        // Seen only by the pass before the capture started.
         if !emits || wait.doing.stack.is_idle || wait.latency_ns == 0 {
             return;
         }

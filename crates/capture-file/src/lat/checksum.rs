@@ -14,7 +14,7 @@ const TAG: [u8; 4] = *b"CRC1";
 const TRAILER: usize = 8;
 /// What stands behind an account and its length.
 const ACCOUNT_TAG: [u8; 4] = *b"ACC1";
-/// What an account may unfold to.
+/// Longest account, bytes of JSON.
 const ACCOUNT_LIMIT: usize = 16 << 20;
 
 /// What the metadata of a message say of it.
@@ -63,7 +63,7 @@ pub fn packed_account(metadata: &[u8]) -> Option<&[u8]> {
     rest.get(rest.len().checked_sub(padded)?..)?.get(..length)
 }
 
-/// Unpacks an account; nothing where it is damaged.
+/// Unpacks an account; `None` if it is damaged.
 pub fn unpack(packed: &[u8]) -> Option<String> {
     String::from_utf8(zstd::bulk::decompress(packed, ACCOUNT_LIMIT).ok()?).ok()
 }

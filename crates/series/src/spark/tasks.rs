@@ -494,8 +494,8 @@ impl SparkTasks {
         self.exit_code.filter(|&code| code != 0)
     }
 
-    /// Executors that ran tasks, but of which the log lacks when they were added and with how many cores: the cores of the application
-    /// are then not known. Without any executor there are none.
+    /// Executors that ran tasks but whose `ExecutorAdded` is not in the log, which makes the cores of the application unknown. Empty if the
+    /// log has no executor at all.
     pub fn unknown_executors(&self) -> Vec<&str> {
         let known: BTreeSet<&str> = self.executors.iter().map(|executor| &*executor.id).collect();
         let used: BTreeSet<u32> = self.tasks().map(|task| task.executor).collect();
