@@ -339,7 +339,7 @@ fn a_report_of_a_single_wait_has_it_with_its_age() {
     for words in ["0 events in 5,001 columns of 1ms", "loop1 read of 4KiB by fio, at least 5s"] {
         assert!(run.err.contains(words), "{}", run.err);
     }
-    assert!(std::path::Path::new(&path("hung.html")).exists());
+    assert!(Path::new(&path("hung.html")).exists());
     // Where nothing that passes the filter waits, there is nothing to show.
     let none = latscope(&["report", "-r", &path("hung.txt"), "-o", &path("none.html"), "device = loop9"]).failure(3);
     assert!(none.contains("no page was written"), "{none}");

@@ -1,6 +1,7 @@
 //! Files of stacks against counts of their text that share nothing with the readers.
 
 use crate::program::{command, end, installed, latscope, unpacked};
+use crate::stacks::assert_is_firefox_profile;
 use latscope_capture_file::{Format, ReadOptions, read_bytes};
 use latscope_event::{Context, Field, FieldSet};
 use std::collections::BTreeMap;

@@ -356,7 +356,7 @@ const TABLES: [(&str, &[(&str, Cell)]); 7] = {
 
 /// Whether it is a processed profile as the profiler of Firefox wants it: what must be there, types, lengths, and numbers of rows.
 #[track_caller]
-fn assert_is_firefox_profile(profile: &serde_json::Value) {
+pub fn assert_is_firefox_profile(profile: &serde_json::Value) {
     let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(profile), ["counters", "libs", "meta", "pages", "profilerOverhead", "threads"]);
     let meta = &profile["meta"];

@@ -218,8 +218,12 @@ fn longest_unfinished(unfinished: &[Unfinished]) -> impl Iterator<Item = (Severi
     let text = |(count, reason)| format!("; {} {} not count as waiting: {reason}", format_count(count), does(count));
     let reasons: String = reasons.map(text).collect();
     let longest = requests.first().map(|oldest| {
-        let age = format_duration(oldest.at_least_ns);
-        (Severity::Open, format!("longest without a completion: {}, at least {age}{reasons}", oldest.what))
+        // A sampler may have seen it once.
+        let age = match oldest.at_least_ns {
+            0 => "for an unknown time".into(),
+            age_ns => format!("at least {}", format_duration(age_ns)),
+        };
+        (Severity::Open, format!("longest without a completion: {}, {age}{reasons}", oldest.what))
     });
     let asleep = (!sleeps.is_empty()).then(|| {
         let (has, counts) = if sleeps.len() == 1 { ("has", "counts with its") } else { ("have", "count with their") };

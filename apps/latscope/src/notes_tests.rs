@@ -51,6 +51,12 @@ fn threads_that_sleep_are_counted_and_not_named() {
     context.sort_unfinished();
     let many = format!("2 waits for something {rest} have not ended and count with their time so far");
     assert_eq!(texts(&context), ["longest without a completion: pread64, at least 2ms".to_string(), many]);
+    context.unfinished = vec![request("pread64", Wait::Counts, 0)];
+    assert_eq!(
+        texts(&context),
+        ["longest without a completion: pread64, for an unknown time"],
+        "a sampler saw it once"
+    );
 }
 
 #[test]

@@ -153,3 +153,41 @@ impl Waits {
         self.by_thread.values()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::Raw;
+    use latscope_event::FieldSet;
+
+    /// Uninterruptible, as `__state` of a task has it.
+    const DISK_SLEEP: u32 = 2;
+
+    #[test]
+    fn an_age_is_from_the_first_look_to_the_last() {
+        let how = StackOptions { user_stacks: false, ..StackOptions::default() };
+        let (mut rows, clock) = (Rows::new(FieldSet::ALWAYS, &how), MonotonicClock::measure());
+        let mut waits = Waits::new(1000, [true, true], &how);
+        let mut look = |waits: &mut Waits, at_ns: u64, threads: &[u32]| {
+            waits.start_pass(at_ns, 50);
+            for &tid in threads {
+                let none = Record::read(&vec![0; Record::SIZE]);
+                let record = Record { tid, pid: tid, state: DISK_SLEEP, switches: 3, ..none };
+                waits.add(&record, &Parts::default(), &mut rows, clock);
+            }
+            waits.end_pass(&mut rows, clock);
+            rows.batch.latency().to_vec()
+        };
+        let age = |waits: &Waits, tid: u32| waits.find(tid, 3).map(|wait| (waits.age_ns(wait), wait.start_ns));
+        // One is over when the capture starts: it is no event.
+        look(&mut waits, 1000, &[7, 8]);
+        waits.begin(1010);
+        assert!(look(&mut waits, 1060, &[7]).is_empty());
+        assert_eq!(age(&waits, 7), Some((50, 1010)));
+        look(&mut waits, 1110, &[7, 9]);
+        assert_eq!((age(&waits, 7), age(&waits, 9)), (Some((100, 1010)), Some((0, 1060))));
+        look(&mut waits, 1160, &[7, 9]);
+        assert_eq!((age(&waits, 7), age(&waits, 9)), (Some((150, 1010)), Some((50, 1060))));
+        assert_eq!(look(&mut waits, 1210, &[9]), [150], "as long as the passes that saw it stand for");
+    }
+}
