@@ -218,9 +218,8 @@ fn longest_unfinished(unfinished: &[Unfinished]) -> impl Iterator<Item = (Severi
     let text = |(count, reason)| format!("; {} {} not count as waiting: {reason}", format_count(count), does(count));
     let reasons: String = reasons.map(text).collect();
     let longest = requests.first().map(|oldest| {
-        // A sampler may have seen it once.
         let age = match oldest.at_least_ns {
-            0 => "for an unknown time".into(),
+            0 => "which had just begun".into(),
             age_ns => format!("at least {}", format_duration(age_ns)),
         };
         (Severity::Open, format!("longest without a completion: {}, {age}{reasons}", oldest.what))

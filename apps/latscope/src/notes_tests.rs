@@ -54,7 +54,7 @@ fn threads_that_sleep_are_counted_and_not_named() {
     context.unfinished = vec![request("pread64", Wait::Counts, 0)];
     assert_eq!(
         texts(&context),
-        ["longest without a completion: pread64, for an unknown time"],
+        ["longest without a completion: pread64, which had just begun"],
         "a sampler saw it once"
     );
 }

@@ -5,6 +5,7 @@ mod names;
 mod trace;
 
 use crate::Failure;
+use crate::output;
 use crate::plan::Recording;
 use files::Files;
 use latscope_capture_bpf::{fills, usual};
@@ -24,7 +25,9 @@ const LAST_PATIENCE: Duration = Duration::from_secs(1);
 pub fn run(pipeline: &Pipeline, plan: &Recording) -> Result<(), Failure> {
     let reading = pipeline.reading();
     let Some(live) = &reading.live else { return Err(Failure::Usage("record captures live.".into())) };
-    files::refuse_existing(plan)?;
+    if plan.rotate.is_none() && !plan.force {
+        output::refuse_existing(&plan.write)?;
+    }
     let disks = FieldSet::default().with(&[Field::DiskModel, Field::Rotational]);
     let asked = plan.with.union(reading.filter_fields()).union(disks);
     let fields = usual(live.source).union(fills(live.source).intersection(asked));

@@ -19,11 +19,6 @@ const RESERVE_BYTES: u64 = 16 << 20;
 /// So much the account of a file may grow between two looks at it.
 const GROWTH_BYTES: u64 = 2 << 10;
 
-/// Fails if the recording would replace a file and nobody allowed that.
-pub fn refuse_existing(plan: &Recording) -> Result<(), Failure> {
-    if plan.rotate.is_some() || plan.force { Ok(()) } else { output::refuse_existing(&plan.write) }
-}
-
 /// The trace that is written: one file, or one after the other.
 pub struct Files<'a> {
     plan: &'a Recording,
@@ -92,8 +87,14 @@ impl Files<'_> {
                 Err(error) if error.kind() == io::ErrorKind::StorageFull && self.plan.keep.is_some() => {
                     let stored = self.now.writer.stored_events();
                     written += stored.saturating_sub(events) as usize;
-                    self.start_over(context, &error, events.saturating_sub(stored))?;
-                    continue;
+                    let lost = events.saturating_sub(stored);
+                    if stored > 0 || !self.older().is_empty() {
+                        self.start_over(context, lost)?;
+                        continue;
+                    }
+                    // Others have filled the disk: there is no place for these events.
+                    std::thread::sleep(names::FULL_PAUSE);
+                    return self.start_over(context, lost + count.saturating_sub(written) as u64);
                 }
                 Err(error) => return Err(self.now.failure(&error)),
             }
@@ -135,11 +136,14 @@ impl Files<'_> {
 
     /// Leaves the account so far in the present file, if it is time to: a recording that is killed has no other.
     pub fn note(&mut self, now: &Context) -> Result<(), Failure> {
+        if self.plan.keep.is_some() && names::is_full(&self.plan.write) {
+            return Ok(()); // events need the rest
+        }
         let room = self.room_for_events(now)?;
         let account = account(now, &self.before, self.lost, &self.marks, (self.now.from_ns, now_ns()), room);
         match self.now.notes.leave(account, &mut self.now.writer, room) {
             Err(error) if error.kind() == io::ErrorKind::StorageFull && self.plan.keep.is_some() => {
-                self.start_over(now, &error, self.now.events.saturating_sub(self.now.writer.stored_events()))
+                self.start_over(now, self.now.events.saturating_sub(self.now.writer.stored_events()))
             }
             left => left.map_err(|error| self.now.failure(&error)),
         }
@@ -208,14 +212,11 @@ impl Files<'_> {
     }
 
     fn rotate(&mut self, context: &Context) -> Result<(), Failure> {
-        // The names sort by time, and no two are the same.
-        let from_ns = now_ns().max(self.now.from_ns + 1_000_000);
         let most_bytes = self.limit();
         let mut files = self.older();
         files.push((self.now.path.clone(), most_bytes));
         self.remove_surplus(files, 1);
-        let mut next = open(self.plan, self.fields, context, &self.marks, from_ns)?;
-        next.appear()?;
+        let next = self.next(context)?;
         let file = std::mem::replace(&mut self.now, next);
         let lost = std::mem::take(&mut self.lost);
         let account = account(context, &self.before, lost, &self.marks, (file.from_ns, now_ns()), most_bytes);
@@ -224,29 +225,40 @@ impl Files<'_> {
         Ok(())
     }
 
+    /// Starts the file after the present one. The names sort by time, and no two are the same.
+    fn next(&self, context: &Context) -> Result<Open, Failure> {
+        let start = || {
+            let from_ns = now_ns().max(self.now.from_ns + 1_000_000);
+            let mut next = open(self.plan, self.fields, context, &self.marks, from_ns)?;
+            next.appear().map(|()| next)
+        };
+        // Others may take the room that a removal made.
+        let make_room = || {
+            let surplus = usize::from(names::is_full(&self.plan.write));
+            self.remove(self.older().into_iter().take(surplus));
+        };
+        if self.plan.keep.is_some() { names::insist(start, make_room) } else { start() }
+    }
+
     /// Goes on with a new file when the disk is full, after the oldest was removed: what a writer could not write whole
     /// cannot be gone on with. These events are lost.
-    fn start_over(&mut self, context: &Context, error: &io::Error, lost: u64) -> Result<(), Failure> {
+    fn start_over(&mut self, context: &Context, lost: u64) -> Result<(), Failure> {
         let (broken, whole_bytes) = (self.now.path.clone(), self.now.writer.stored_bytes());
+        let has_events = self.now.writer.stored_events() > 0;
         let mut removed = self.remove(self.older().into_iter().take(1));
-        if removed == 0 && self.now.writer.stored_events() > 0 {
-            removed = self.remove([(broken.clone(), whole_bytes)]);
+        // Its space has to be free before the next file is opened.
+        shorten(&broken, if removed > 0 { whole_bytes } else { 0 });
+        if removed == 0 && self.remove([(broken.clone(), 0)]) > 0 && has_events {
+            removed = 1;
         }
-        if removed == 0 {
-            return Err(self.now.failure(error));
-        }
-        say!(
-            "latscope: {}: The disk is full: {} events are lost, the oldest file was removed.",
-            broken.display(),
-            format_count(lost)
-        );
-        let from_ns = now_ns().max(self.now.from_ns + 1_000_000);
-        let mut next = open(self.plan, self.fields, context, &self.marks, from_ns)?;
-        next.appear()?;
+        let oldest = if removed > 0 { ", the oldest file was removed" } else { "" };
+        let (path, lost_events) = (broken.display(), format_count(lost));
+        say!("latscope: {path}: The disk is full: {lost_events} events are lost{oldest}.");
+        let next = self.next(context)?;
         drop(std::mem::replace(&mut self.now, next));
-        shorten(&broken, whole_bytes);
+        shorten(&broken, whole_bytes); // what its writer still had
         self.before = context.tally.clone();
-        self.lost = lost;
+        self.lost += lost;
         Ok(())
     }
 
@@ -276,17 +288,7 @@ impl Files<'_> {
 
     /// Removes these files if any may be removed; how many were.
     fn remove(&self, files: impl IntoIterator<Item = (PathBuf, u64)>) -> usize {
-        if self.plan.keep.is_none() {
-            return 0;
-        }
-        let mut removed = 0;
-        for (path, _) in files {
-            match std::fs::remove_file(&path) {
-                Ok(()) => removed += 1,
-                Err(error) => say!("latscope: {}: Cannot be removed: {error}.", path.display()),
-            }
-        }
-        removed
+        if self.plan.keep.is_some() { names::remove(files) } else { 0 }
     }
 }
 

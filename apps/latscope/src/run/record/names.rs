@@ -1,7 +1,8 @@
-//! Names of rotated files.
+//! The rotated files on the disk: their names, sizes and removal.
 
 use latscope_event::format_wall;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The name of the file that starts at this Unix time.
 pub fn rotated(write: &Path, from_ns: i64) -> PathBuf {
@@ -32,6 +33,43 @@ pub fn size(path: &Path) -> u64 {
 /// Bytes of files.
 pub fn sum(files: &[(PathBuf, u64)]) -> u64 {
     files.iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// With less than this on the disk, a flight recorder writes no accounts but those at the ends of files: events need it.
+const LEAST_FREE_BYTES: u64 = 64 << 10;
+
+/// So long a flight recorder waits for room where there is nothing that it could remove, and so long in all.
+pub const FULL_PAUSE: Duration = Duration::from_millis(100);
+const FULL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Attempts this again and again, with something done in between, before it fails.
+pub fn insist<T, E>(mut attempt: impl FnMut() -> Result<T, E>, mut between: impl FnMut()) -> Result<T, E> {
+    let first = Instant::now();
+    loop {
+        let attempted = attempt();
+        if attempted.is_ok() || first.elapsed() >= FULL_PATIENCE {
+            return attempted;
+        }
+        between();
+        std::thread::sleep(FULL_PAUSE);
+    }
+}
+
+/// Whether the disk of the files has hardly any bytes left.
+pub fn is_full(write: &Path) -> bool {
+    rustix::fs::statvfs(&folder(write)).is_ok_and(|disk| disk.f_frsize.saturating_mul(disk.f_bavail) < LEAST_FREE_BYTES)
+}
+
+/// Removes these files; how many could be.
+pub fn remove(files: impl IntoIterator<Item = (PathBuf, u64)>) -> usize {
+    let mut removed = 0;
+    for (path, _) in files {
+        match std::fs::remove_file(&path) {
+            Ok(()) => removed += 1,
+            Err(error) => say!("latscope: {}: Cannot be removed: {error}.", path.display()),
+        }
+    }
+    removed
 }
 
 /// The folder of the files.
