@@ -4,7 +4,7 @@ use crate::program::{command, end, installed, latscope, unpacked};
 use crate::stacks::assert_is_firefox_profile;
 use latscope_capture_file::{Format, ReadOptions, read_bytes};
 use latscope_event::{Context, Field, FieldSet};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
 /// How many events have these texts, each counted as often as it stands for.
@@ -179,6 +179,20 @@ fn stacks_of_systemtap_count_as_their_text() {
 }
 
 /// Stacks of perf.data against what perf prints of the same file: names of the kernel's functions, files of the others.
+/// One name for each function of the kernel that has several, such as `memset` and `__pi_memset`: perf prints the last that the kernel lists.
+fn kernel_aliases() -> HashMap<String, String> {
+    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap();
+    let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for line in symbols.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if matches!(words[1], "t" | "T" | "w" | "W") {
+            names.entry(words[0]).or_default().push(words[2]);
+        }
+    }
+    let several = names.values().filter(|names| names.len() > 1);
+    several.flat_map(|names| names.iter().map(|name| (name.to_string(), names[0].to_string()))).collect()
+}
+
 #[test]
 fn stacks_of_perf_data_are_those_of_perf_script() {
     if !installed("perf") {
@@ -197,6 +211,8 @@ fn stacks_of_perf_data_are_those_of_perf_script() {
     let mut script = command("perf");
     script.args(["script", "--no-inline", "-F", "tid,event,ip,sym,dso", "-i"]).arg(&data);
     let text = end(&mut script, b"").success();
+    let aliases = kernel_aliases();
+    let of_kernel = |name: &str| format!("{}_[k]", aliases.get(name).map_or(name, |name| name.as_str()));
     let mut expected: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     for sample in text.split("\n\n") {
         let mut lines = sample.trim_start_matches('\n').lines();
@@ -209,7 +225,7 @@ fn stacks_of_perf_data_are_those_of_perf_script() {
             let is_high = address.len() == 16 && address.starts_with('f');
             in_kernel &= is_high;
             match file.trim_end_matches(')').rsplit('/').next().unwrap() {
-                _ if in_kernel => format!("{symbol}_[k]"),
+                _ if in_kernel => of_kernel(symbol),
                 _ if is_high => "[unknown]".to_string(),
                 file => file.to_string(),
             }
@@ -224,8 +240,9 @@ fn stacks_of_perf_data_are_those_of_perf_script() {
     for row in rows.lines() {
         let row: serde_json::Value = serde_json::from_str(row).unwrap();
         assert_eq!((&row["kind"], &row["name"]), (&"sample".into(), &"cpu-clock".into()), "{row}");
-        let file = |frame: &str| {
-            if frame.ends_with("_[k]") { frame.into() } else { frame.split("+0x").next().unwrap().to_string() }
+        let file = |frame: &str| match frame.strip_suffix("_[k]") {
+            Some(name) => of_kernel(name),
+            None => frame.split("+0x").next().unwrap().to_string(),
         };
         let stack: Vec<String> = row["stack"].as_str().unwrap_or_default().split(';').map(file).collect();
         *found.entry(vec![row["tid"].to_string(), stack.join(";")]).or_default() += 1;

@@ -20,8 +20,6 @@ const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const KERNEL_FROM: u64 = 1 << 63;
 /// A mapping that is no code (`PERF_RECORD_MISC_MMAP_DATA`).
 const IS_DATA: u16 = 1 << 13;
-/// A program replaced another (`PERF_RECORD_MISC_COMM_EXEC`).
-const IS_EXEC: u16 = 1 << 13;
 /// The process of the kernel's own mappings.
 const KERNEL: i32 = -1;
 
@@ -99,7 +97,6 @@ impl Stacks {
         let word = |at: usize| endian.u32(record, HEAD + at).map(|word| word as i32);
         match kind {
             kind::MMAP | kind::MMAP2 => drop(self.map(endian, record, kind == kind::MMAP2)),
-            kind::COMM => self.name(endian, record),
             kind::FORK => {
                 if let (Some(pid), Some(parent)) = (word(0), word(4)) {
                     self.fork(pid, parent);
@@ -123,7 +120,8 @@ impl Stacks {
         self.count += 1;
         let end = start.saturating_add(length);
         let mappings = Rc::make_mut(self.processes.entry(pid).or_default());
-        // It takes the place of what was there.
+        // It takes the place of what was there. Nothing else does: while a program is being loaded, the thread still is in the call of
+        // the one before (and perf script says so).
         let covered: Vec<u64> = mappings.range(start..end).map(|(&at, _)| at).collect();
         covered.iter().for_each(|at| drop(mappings.remove(at)));
         let before = mappings.range_mut(..start).next_back().filter(|(_, before)| before.end > start);
@@ -146,15 +144,6 @@ impl Stacks {
             && let Some(mappings) = self.processes.get(&parent).cloned()
         {
             self.processes.insert(pid, mappings);
-        }
-    }
-
-    /// A process runs another program from now on, if the record of its new name says so.
-    fn name(&mut self, endian: Endian, record: &[u8]) {
-        if endian.u16(record, 4).is_some_and(|flags| flags & IS_EXEC != 0)
-            && let Some(pid) = endian.u32(record, HEAD)
-        {
-            self.processes.remove(&(pid as i32));
         }
     }
 
@@ -332,13 +321,9 @@ mod tests {
         let bytes = chain(&[CONTEXT_KERNEL, KERNEL_FROM + 5, -512_i64 as u64, 0x2004, 0x1008, 0x3010, 0x9000]);
         let text = stacks.text(LITTLE, &bytes, 8, &Notes::default());
         assert_eq!(text, "[unknown];app+0x2110;app+0x108;lib.so+0x4;[unknown]_[k]");
-        // Another program has none of it.
-        let mut exec = mapping(8, 0, 0, 0, "");
-        exec[4..6].copy_from_slice(&IS_EXEC.to_le_bytes());
-        stacks.name(LITTLE, &exec);
-        assert_eq!(stacks.text(LITTLE, &bytes[24..32], 8, &Notes::default()), "[unknown]");
-        for cut in 0..exec.len() {
-            let _ = stacks.map(LITTLE, &exec[..cut], cut % 2 == 0);
+        let cut = mapping(8, 0, 0, 0, "");
+        for length in 0..cut.len() {
+            let _ = stacks.map(LITTLE, &cut[..length], length % 2 == 0);
         }
     }
 
