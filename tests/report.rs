@@ -78,7 +78,13 @@ fn the_page_in_a_browser_says_what_the_program_says() {
     let rows: Vec<String> = rows.lines().map(later).collect();
     std::fs::write(path("second.csv"), format!("{names}\n{}\n", rows.join("\n"))).unwrap();
     latscope(&["report", "-r", &path("trace.csv"), "-r", &path("second.csv"), "-o", &path("two.html")]).success();
-    std::fs::write(path("stacks.csv"), unpacked("flamegraph/slow_io.csv.gz")).unwrap();
+    // As two captures of stacks would give it.
+    let rows = String::from_utf8(unpacked("flamegraph/slow_io.csv.gz")).unwrap();
+    let with_source = |(at, row): (usize, &str)| match at {
+        0 => format!("{row},stack_source\n"),
+        _ => format!("{row},{}\n", if at % 3 == 0 { "switch" } else { "sampled" }),
+    };
+    std::fs::write(path("stacks.csv"), rows.lines().enumerate().map(with_source).collect::<String>()).unwrap();
     latscope(&["report", "-r", &path("stacks.csv"), "-o", &path("stacks.html")]).success();
     std::fs::write(path("hostile_stacks.csv"), crate::stacks::hostile()).unwrap();
     latscope(&["report", "-r", &path("hostile_stacks.csv"), "-o", &path("hostile_stacks.html")]).success();

@@ -375,6 +375,8 @@ int BPF_PROG(switched, bool preempt, struct task_struct *from, struct task_struc
 		to->state = is->out_state;
 		to->since_ns = is->out_ns;
 		to->woken_ns = is->woken_ns;
+		if (BPF_CORE_READ_BITFIELD(next, in_iowait))
+			to->flags |= FLAG_IOWAIT;
 		put_kernel_stack(desk, bpf_get_task_stack(next, desk->to.texts, KERNEL_FRAMES * sizeof(u64), 0));
 		if (!(to->flags & FLAG_KTHREAD)) {
 			u64 first = put_registers(next, to);

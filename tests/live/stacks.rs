@@ -83,7 +83,8 @@ struct Recorded {
     _folder: tempfile::TempDir,
 }
 
-const COLUMNS: &str = "latency_ns,tid,comm,name,device,path,state,wait_class,stack_quality,stack_source,stack";
+const COLUMNS: &str =
+    "latency_ns,tid,comm,name,device,path,state,in_iowait,wait_class,stack_quality,stack_source,stack,cgroup";
 
 impl Recorded {
     fn new(source: &str, options: &[&str], seconds: u64, strip: bool) -> Recorded {
@@ -164,7 +165,8 @@ fn find_the_planted_cause() {
     for event in &of_cause {
         assert_eq!((text(event, "comm"), text(event, "device")), ("archiver", recorded.slow.as_str()), "{event}");
         assert_eq!((text(event, "name"), text(event, "state")), ("pread64", "disk sleep"), "{event}");
-        assert_eq!(text(event, "wait_class"), "direct read", "{event}");
+        assert_eq!((text(event, "wait_class"), text(event, "in_iowait")), ("direct read", "true"), "{event}");
+        assert_eq!(text(event, "cgroup"), own_cgroup(), "{event}");
     }
     let all = recorded.events("name = pread64");
     let complete = all.iter().filter(|event| text(event, "stack_quality") == "complete").count();
@@ -177,6 +179,18 @@ fn find_the_planted_cause() {
     assert_share("the whole", seen_archiver, recorded.took_ns, archiver, recorded.took_ns, 3.0);
     let functions: Vec<Value> = all.iter().filter(|event| text(event, "comm") == "indexer").cloned().collect();
     assert!(top(&sums(&functions, "stack")).contains("index_lookup;"), "{:?}", sums(&functions, "stack"));
+}
+
+/// As a person finds it in the file: the first that is not the root, or the root.
+fn own_cgroup() -> String {
+    let text = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let of = |controller: &str| {
+        text.lines().find(|line| line.contains(controller)).map(|line| &line[line.find('/').unwrap()..])
+    };
+    let mut paths: Vec<&str> = text.lines().map(|line| &line[line.find('/').unwrap()..]).collect();
+    paths.sort_by_key(|path| std::cmp::Reverse(path.len()));
+    let ordered = ["0::/", "blkio", "name=systemd"].into_iter().filter_map(of).chain(paths);
+    ordered.into_iter().find(|&path| path != "/").unwrap_or("/").to_string()
 }
 
 /// Without symbols a function is its place in its file.
@@ -214,6 +228,10 @@ fn add_up_running_and_waiting() {
         let reading = reads.map(|event| number(event, "latency_ns")).sum();
         let seen = if thread < 2 { reading } else { of("running") };
         assert_share(&format!("{name}, {by_state:?}"), seen, recorded.took_ns, truth, recorded.took_ns, 3.0);
+    }
+    for (state, in_iowait) in [("disk sleep", "true"), ("sleep", "false"), ("running", "")] {
+        let other = all.iter().find(|event| text(event, "state") == state && text(event, "in_iowait") != in_iowait);
+        assert!(other.is_none(), "{other:?}");
     }
     let waits: Vec<Value> = all.iter().filter(|event| text(event, "name") == "pread64").cloned().collect();
     let named = waits.iter().filter(|event| text(event, "stack_quality") == "complete").count();

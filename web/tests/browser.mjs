@@ -894,6 +894,11 @@ await check("52 a spot shows its call stacks, as the program has them", async ()
   await other.locator("#stacks input[value=comm]").check();
   const names = await other.evaluate(() => [...latscope.flames.sums.root.children.keys()]);
   holds(names.every((name) => name.startsWith("comm=")) && names.length > 1, names.join());
+  await other.locator("#stacks input[value=comm]").uncheck();
+  await other.locator("#stacks input[value=switch]").uncheck();
+  const sampled = JSON.parse(run("stacks", "-r", `${folder}/stacks.csv`, "--json", `(${filter}) and stack_source = sampled`));
+  equal(await shown(), sampled.stacks.map(({ stack, events }) => [stack, events]).sort());
+  holds(sampled.stacks.length > 0 && sampled.time_ns < theirs.time_ns, `${sampled.time_ns} of ${theirs.time_ns} ns were sampled`);
   await other.locator("#stacks h3 button").click();
   holds((await other.locator("dialog.large .flames svg").boundingBox()).width > 1000, "large");
   await other.keyboard.press("Escape");

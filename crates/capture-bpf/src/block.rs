@@ -32,6 +32,7 @@ const STACKS: FieldSet =
 const BY_NAME: FieldSet = FieldSet::OF_PROCESS.with(&[
     Field::ContainerName,
     Field::ContainerImage,
+    Field::Cgroup,
     Field::Cpu,
     Field::DiskModel,
     Field::Rotational,

@@ -1,4 +1,4 @@
-//! Which container a thread runs in, from its control group.
+//! Which control group and container a thread runs in.
 
 mod runtime;
 
@@ -17,19 +17,33 @@ const WALK_EVERY: Duration = Duration::from_secs(1);
 /// More groups or threads than this are not remembered.
 const KEPT: usize = 1 << 16;
 
-/// Finds containers, and remembers them.
+/// Finds control groups and containers, and remembers them.
 pub struct Containers {
+    groups: Groups,
+    described: HashMap<String, Described>,
+}
+
+/// The control groups of this machine, as far as events had one.
+struct Groups {
     /// Where the unified hierarchy is mounted.
     root: Option<PathBuf>,
     /// The host's containers are (also) in hierarchies of version 1, where the kernel gives programs no identifiers.
     by_pid: bool,
-    groups: HashMap<u64, Option<String>>,
-    pids: HashMap<u32, Option<String>>,
+    of_ids: HashMap<u64, Group>,
+    of_pids: HashMap<u32, Option<Group>>,
     walked: Option<Instant>,
-    described: HashMap<String, Described>,
+}
+
+struct Group {
+    path: String,
+    /// The whole identifier of its container.
+    container: Option<String>,
 }
 
 impl Containers {
+    /// The columns that [`Containers::push`] fills.
+    pub const COLUMNS: [Field; 4] = [Field::Container, Field::ContainerName, Field::ContainerImage, Field::Cgroup];
+
     /// Looks at what the host has.
     pub fn new() -> Containers {
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
@@ -40,84 +54,112 @@ impl Containers {
         });
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let by_pid = own.lines().any(|line| !line.starts_with("0::"));
-        Containers {
-            root,
-            by_pid,
-            groups: HashMap::new(),
-            pids: HashMap::new(),
-            walked: None,
-            described: HashMap::new(),
-        }
+        let groups = Groups { root, by_pid, of_ids: HashMap::new(), of_pids: HashMap::new(), walked: None };
+        Containers { groups, described: HashMap::new() }
     }
 
-    /// Whether the container of a process is found by its number, and may be another's a second later; else by its control group.
+    /// Whether the group of a process is found by its number, and may be another's a second later; else by what the kernel reports.
     pub fn is_by_pid(&self) -> bool {
-        self.by_pid
+        self.groups.by_pid
     }
 
-    /// Appends the columns of the container of a process, as far as the batch has them; `cgroup` as in [`Containers::find`].
+    /// Whether there is anything known of the group of a process; arguments as of [`Containers::push`].
+    pub fn knows(&mut self, cgroup: u64, pid: u32) -> bool {
+        self.groups.find(cgroup, pid).is_some()
+    }
+
+    /// Appends the columns of the group and container of a process, as far as the batch has them: `cgroup` is what
+    /// `bpf_get_current_cgroup_id` reported, 0 when nobody asked.
     pub fn push(&mut self, cgroup: u64, pid: u32, batch: &mut Batch) {
-        const COLUMNS: [Field; 3] = [Field::Container, Field::ContainerName, Field::ContainerImage];
-        if !COLUMNS.iter().any(|&field| batch.fields().contains(field)) {
+        if !Containers::COLUMNS.iter().any(|&field| batch.fields().contains(field)) {
             return;
         }
-        let id = self.find(cgroup, pid).map(str::to_owned);
-        let shown = id.as_deref().map(|id| if id.len() == ID_DIGITS { &id[..ID_SHOWN] } else { id });
+        let group = self.groups.find(cgroup, pid);
+        batch.push_text(Field::Cgroup, group.map(|group| group.path.as_bytes()));
+        let id = group.and_then(|group| group.container.as_deref());
+        let shown = id.map(|id| if id.len() == ID_DIGITS { &id[..ID_SHOWN] } else { id });
         batch.push_text(Field::Container, shown.map(str::as_bytes));
-        let Some(id) = id.filter(|_| COLUMNS[1..].iter().any(|&field| batch.fields().contains(field))) else {
-            batch.push_text(Field::ContainerName, None);
-            batch.push_text(Field::ContainerImage, None);
-            return;
-        };
-        if self.described.len() >= KEPT {
-            self.described.clear();
-        }
-        // Containers of LXC and systemd have a name instead of a number.
-        let describe = |id: &String| match id.len() {
-            ID_DIGITS => runtime::describe(Path::new("/"), id),
-            _ => Described { name: Some(id.clone()), image: None },
-        };
-        let described = self.described.entry(id).or_insert_with_key(describe);
-        batch.push_text(Field::ContainerName, described.name.as_ref().map(|name| name.as_bytes()));
-        batch.push_text(Field::ContainerImage, described.image.as_ref().map(|image| image.as_bytes()));
-    }
-
-    /// The whole identifier of the container of a process: `cgroup` is what `bpf_get_current_cgroup_id` reported, 0 when nobody asked.
-    fn find(&mut self, cgroup: u64, pid: u32) -> Option<&str> {
-        if self.by_pid {
-            if self.pids.len() >= KEPT {
-                self.pids.clear();
-            }
-            let of_pid = || std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?.lines().find_map(id_of_path);
-            return self.pids.entry(pid).or_insert_with(of_pid).as_deref();
-        }
-        let due = self.walked.is_none_or(|walked| walked.elapsed() >= WALK_EVERY);
-        if !self.groups.contains_key(&cgroup) && due {
-            if let Some(root) = self.root.clone() {
-                self.walk(&root, 0);
-            }
-            self.walked = Some(Instant::now());
-        }
-        self.groups.get(&cgroup)?.as_deref()
+        let is_asked =
+            [Field::ContainerName, Field::ContainerImage].iter().any(|&field| batch.fields().contains(field));
+        let described = id.filter(|_| is_asked).map(|id| describe(&mut self.described, id));
+        let text = |of: Option<&'_ Option<String>>| of.and_then(Option::as_ref).map(|text| text.as_bytes().to_vec());
+        batch.push_text(Field::ContainerName, text(described.map(|one| &one.name)).as_deref());
+        batch.push_text(Field::ContainerImage, text(described.map(|one| &one.image)).as_deref());
     }
 
     /// Forgets which process is where, as its number may be another's by now.
     pub fn forget_pids(&mut self) {
-        self.pids.clear();
+        self.groups.of_pids.clear();
+    }
+}
+
+/// Name and image of the container with this whole identifier, or, of LXC and systemd, this name.
+fn describe<'a>(known: &'a mut HashMap<String, Described>, id: &str) -> &'a Described {
+    if !known.contains_key(id) {
+        if known.len() >= KEPT {
+            known.clear();
+        }
+        let described = match id.len() {
+            ID_DIGITS => runtime::describe(Path::new("/"), id),
+            _ => Described { name: Some(id.to_owned()), image: None },
+        };
+        known.insert(id.to_owned(), described);
+    }
+    &known[id]
+}
+
+impl Groups {
+    fn find(&mut self, cgroup: u64, pid: u32) -> Option<&Group> {
+        if self.by_pid {
+            if self.of_pids.len() >= KEPT {
+                self.of_pids.clear();
+            }
+            let read =
+                || std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok().and_then(|text| Group::of_lines(&text));
+            return self.of_pids.entry(pid).or_insert_with(read).as_ref();
+        }
+        let due = self.walked.is_none_or(|walked| walked.elapsed() >= WALK_EVERY);
+        if !self.of_ids.contains_key(&cgroup) && due {
+            if let Some(root) = self.root.clone() {
+                self.walk(&root, &mut String::from("/"), 0);
+            }
+            self.walked = Some(Instant::now());
+        }
+        self.of_ids.get(&cgroup)
     }
 
     /// The id of a group is the inode of its folder.
-    fn walk(&mut self, folder: &Path, depth: usize) {
-        if depth > 32 || self.groups.len() >= KEPT {
+    fn walk(&mut self, folder: &Path, path: &mut String, depth: usize) {
+        if depth > 32 || self.of_ids.len() >= KEPT {
             return;
         }
         let Ok(metadata) = std::fs::symlink_metadata(folder) else { return };
-        self.groups.insert(metadata.ino(), folder.to_str().and_then(id_of_path));
+        self.of_ids.insert(metadata.ino(), Group { container: id_of_path(path), path: path.clone() });
+        let length = path.len();
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.walk(&entry.path(), depth + 1);
+                if depth > 0 {
+                    path.push('/');
+                }
+                path.push_str(&entry.file_name().to_string_lossy());
+                self.walk(&entry.path(), path, depth + 1);
+                path.truncate(length);
             }
         }
+    }
+}
+
+impl Group {
+    /// The group of a process, by the lines of its `/proc/PID/cgroup`, one a hierarchy: `number:controllers:path`. A process is in the root
+    /// of a hierarchy unless somebody moved it: the first of the others counts, in the order of what they say about I/O.
+    fn of_lines(text: &str) -> Option<Group> {
+        let groups = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+        let order = |&(controllers, path): &(&str, &str)| {
+            let is = |name: &str| controllers.split(',').any(|one| one == name);
+            (path != "/", is(""), is("blkio"), is("name=systemd"), path.len())
+        };
+        let path = groups().max_by_key(order)?.1.to_owned();
+        Some(Group { path, container: groups().find_map(|(_, path)| id_of_path(path)) })
     }
 }
 
@@ -164,7 +206,32 @@ mod tests {
     #[test]
     fn unknown_groups_have_no_container() {
         let mut containers = Containers::new();
-        assert_eq!(containers.find(u64::MAX, u32::MAX), None);
-        assert_eq!(containers.find(u64::MAX, u32::MAX), None);
+        assert!(!containers.knows(u64::MAX, u32::MAX));
+        assert!(!containers.knows(u64::MAX, u32::MAX));
+    }
+
+    #[test]
+    fn the_group_of_a_process_is_where_somebody_moved_it() {
+        let of = |text: &str| Group::of_lines(text).map(|group| (group.path, group.container));
+        assert_eq!(of("0::/a:b/c\n"), Some(("/a:b/c".into(), None)));
+        assert_eq!(of("2:blkio:/slow\n1:cpu,cpuacct:/\n0::/u\n"), Some(("/u".into(), None)));
+        assert_eq!(of("3:memory:/large\n2:cpu,blkio:/a\n1:name=systemd:/user\n0::/\n"), Some(("/a".into(), None)));
+        assert_eq!(of("2:memory:/a\n1:pids:/ab\n"), Some(("/ab".into(), None)));
+        assert_eq!(of("2:blkio:/slow\n1:cpu:/machine-web.scope\n0::/\n").unwrap().1.as_deref(), Some("web"));
+        assert_eq!(of(""), None);
+    }
+
+    #[test]
+    fn groups_have_the_paths_of_their_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("system.slice/machine-web.scope")).unwrap();
+        let mut groups =
+            Groups { root: None, by_pid: false, of_ids: HashMap::new(), of_pids: HashMap::new(), walked: None };
+        groups.walk(folder.path(), &mut "/".into(), 0);
+        let mut found: Vec<_> =
+            groups.of_ids.values().map(|group| (&*group.path, group.container.as_deref())).collect();
+        found.sort_unstable();
+        let inner = "/system.slice/machine-web.scope";
+        assert_eq!(found, [("/", None), ("/system.slice", None), (inner, Some("web"))]);
     }
 }

@@ -42,7 +42,7 @@ pub use capabilities::Capabilities;
 pub use clock::clock_is_synchronised;
 pub use error::Error;
 
-use latscope_event::{Batch, Context, FieldSet};
+use latscope_event::{Batch, Context, Field, FieldSet};
 use latscope_histogram::{Grid, Sparse};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -385,7 +385,9 @@ pub fn fills(source: Source) -> FieldSet {
 /// The fields that a source fills without being asked for each by its name: what is looked up for each process, socket or
 /// disk costs something per event.
 pub fn usual(source: Source) -> FieldSet {
-    fills(source).without(FieldSet::BY_NAME)
+    let usual = fills(source).without(FieldSet::BY_NAME);
+    // A thread is looked at some times a second only.
+    if matches!(source, Source::Stacks(_) | Source::Beside(..)) { usual.with(&[Field::Cgroup]) } else { usual }
 }
 
 /// The fields that make up the keys of a source's histograms.

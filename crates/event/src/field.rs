@@ -93,6 +93,8 @@ fields! {
     Container "container" Text "Container identifier.";
     ContainerName "container_name" Text "Name of the container, if its runtime has it on disk.";
     ContainerImage "container_image" Text "Image of the container, if its runtime has it on disk.";
+    Cgroup "cgroup" Text "Control group of the process, such as /system.slice/postgresql.service; with hierarchies of version 1, \
+                          that of blkio, or where that is the root, of another.";
     Cpu "cpu" Number "CPU on which the event completed.";
     Category "category" Text "What the system call belongs to: file, net, ipc, memory, process, sleep, system, signal, user, time, wait, other or unknown.";
     CallArgs "call_args" Text "Arguments of the system call by name, as numbers (pointers are left out).";
@@ -124,6 +126,7 @@ fields! {
                                   another one, such as a kworker; missing if the trace does not record when requests are made.";
     Trace "trace" Text "File that the event was read from, as it was given.";
     State "state" Text "State of the thread when it was sampled: running, runnable, disk sleep, sleep, stopped ...";
+    InIowait "in_iowait" Text "Whether the scheduler counts the waiting thread as one that waits for I/O: true or false; missing while it runs.";
     WaitClass "wait_class" Text "What a waiting thread waited for, by its kernel stack: direct read, page-cache miss, journal \
                                  commit, device flush, device queue full ...";
     Tags "tags" Text "Tags of the application, as key=value separated by semicolons.";
@@ -247,6 +250,7 @@ impl FieldSet {
     pub const BY_NAME: FieldSet = FieldSet::OF_PROCESS.with(&[
         Field::ContainerName,
         Field::ContainerImage,
+        Field::Cgroup,
         Field::Cpu,
         Field::Category,
         Field::CallArgs,
@@ -339,9 +343,9 @@ mod tests {
         assert_eq!(
             names.join(" "),
             "time_ns latency_ns kind name size offset device dev host job pid tid comm process fd fd_type path error result \
-             queue_ns intended_ns service_ns lag_ns cpu_wait_ns cache container container_name container_image cpu category \
+             queue_ns intended_ns service_ns lag_ns cpu_wait_ns cache container container_name container_image cgroup cpu category \
              call_args local_ip local_port remote_ip remote_port l4proto exe exe_path args cmdline cwd ppid parent uid user \
-             gid group disk_model disk_rotational sequential in_flight since_previous_ns region dispatcher trace state wait_class tags tag \
+             gid group disk_model disk_rotational sequential in_flight since_previous_ns region dispatcher trace state in_iowait wait_class tags tag \
              stack_quality stack_source stack_hash stack app stage stage_attempt task task_index attempt sql executor locality speculative cores \
              run_ns cpu_ns gc_ns fetch_wait_ns shuffle_write_ns scheduler_delay_ns deserialize_ns deserialize_cpu_ns \
              result_serialization_ns getting_result_ns remainder_ns spilled disk_spilled peak_memory result_size input \

@@ -432,6 +432,7 @@ static FIELDS: &[FilterField] = &[
     text(Field::Container, &["container.id"]),
     text(Field::ContainerName, &["container.name"]),
     text(Field::ContainerImage, &["container.image"]),
+    text(Field::Cgroup, &[]),
     text(Field::Sequential, &["io.sequential"]),
     number(Field::InFlight, &["io.in_flight"]),
     number(Field::SincePrevious, &["since_previous", "io.since_previous"]),
@@ -439,6 +440,7 @@ static FIELDS: &[FilterField] = &[
     text(Field::Dispatcher, &["io.dispatcher"]),
     text(Field::Trace, &[]),
     text(Field::State, &["thread.state"]),
+    FilterField { name: "", aliases: &[], meaning: "", source: Source::Bool(Bool::Column(Field::InIowait)) },
     text(Field::WaitClass, &["wait"]),
     text(Field::Tags, &[]),
     part(
@@ -532,8 +534,8 @@ mod tests {
              call_args evt.args exe proc.exe exe_path proc.exepath args proc.args cmdline proc.cmdline cwd proc.cwd ppid \
              proc.ppid parent proc.pname uid user.uid user user.name gid group.gid group group.name disk_model disk.model \
              disk_rotational disk.rotational container container.id container_name container.name container_image \
-             container.image sequential io.sequential in_flight io.in_flight since_previous_ns since_previous \
-             io.since_previous region io.region dispatcher io.dispatcher trace state thread.state wait_class wait tags tags.pair tag \
+             container.image cgroup sequential io.sequential in_flight io.in_flight since_previous_ns since_previous \
+             io.since_previous region io.region dispatcher io.dispatcher trace state thread.state in_iowait wait_class wait tags tags.pair tag \
              stack_quality stack_source stack_hash stack frame \
              app stage stage_attempt task task_index attempt sql executor locality speculative cores run_ns run \
              cpu_ns task.cpu gc_ns gc fetch_wait_ns fetch_wait shuffle_write_ns shuffle_write scheduler_delay_ns \

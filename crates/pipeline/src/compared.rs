@@ -15,14 +15,15 @@ const NAMES: [Field; 8] =
     [Field::Device, Field::Path, Field::Job, Field::Host, Field::Kind, Field::Process, Field::Comm, Field::Name];
 
 /// Fields that say the same.
-const ALIKE: [&[Field]; 7] = [
+const ALIKE: [&[Field]; 8] = [
     &[Field::Kind, Field::Name, Field::Category],
     &[Field::Offset, Field::Region],
     &[Field::Dev, Field::Device],
     &[Field::Comm, Field::Process],
     &[Field::Uid, Field::User],
     &[Field::Gid, Field::Group],
-    &[Field::Container, Field::ContainerName],
+    &[Field::Container, Field::ContainerName, Field::Cgroup],
+    &[Field::State, Field::InIowait],
 ];
 
 /// What is compared with what.

@@ -94,6 +94,16 @@ export function stacks(data: Data, weights: Weights, by: string[], label: (attri
   return { root, without, samples: { events: root.events, time: squares > 0 ? root.time ** 2 / squares : 0 } };
 }
 
+/** The weights without the events that have one of these values of an attribute. */
+export function except(data: Data, weights: Weights, name: string, values: ReadonlySet<Value>): Weights {
+  const attribute = data.head.attributes.findIndex((one) => one.name === name);
+  if (attribute < 0 || values.size === 0) return weights;
+  const isOut = (data.head.attributes[attribute]?.values ?? []).map((value) => values.has(value));
+  const numbers = data.values[attribute] as Uint32Array;
+  const kept = (sums: Float64Array): Float64Array => sums.map((sum, combination) => (isOut[numbers[combination] as number] ? 0 : sum));
+  return { events: kept(weights.events), time: kept(weights.time), squares: kept(weights.squares) };
+}
+
 /** The 95 % interval of a share that so many samples gave (Wilson's). */
 export function interval(share: number, samples: number): [number, number] {
   if (samples <= 0) return [0, 1];

@@ -3,7 +3,7 @@
 import type { Data } from "../capture-file/decode.ts";
 import { button, el } from "../page/dom.ts";
 import type { Weights } from "../series/cube.ts";
-import { interval, stacks, type Kind, type Node, type Stacks } from "../series/stacks.ts";
+import { except, interval, stacks, type Kind, type Node, type Stacks } from "../series/stacks.ts";
 import { count, duration, events, percent, plain } from "./format.ts";
 import { label } from "./panel.ts";
 
@@ -14,6 +14,8 @@ const LETTER = 6.9;
 /** Narrower boxes are not drawn, and no more than this. */
 const NARROWEST = 0.7;
 const MOST = 4000;
+/** What was captured, by when the stack was taken. */
+const SOURCES: Record<string, string> = { sampled: "sampled waits", switch: "timed waits", timer: "running on a CPU", completion: "requests, at completion", waiting: "requests that wait", issue: "requests, at issue" };
 /** The colours of crates/view-report/src/flamegraph/colour.rs. */
 const COLORS: Record<Kind, string> = { user: "#f4b860", inlined: "#f7dfa3", kernel: "#dd94ae", jit: "#93cb8d", python: "#8bbaea", field: "#c9ced6", others: "#e2e2e2" };
 
@@ -22,11 +24,14 @@ export class Flames {
   private readonly picture = el("div", { class: "flames" });
   private readonly found = el("span", { class: "muted", role: "status" });
   private readonly fields = el("div", { class: "choices" });
+  private readonly sources = el("div", { class: "choices", role: "group", "aria-label": "Sources" });
   private readonly words = el("p", { class: "muted" });
   private readonly search = el("input", { type: "search", placeholder: "Search functions", "aria-label": "Search functions" });
   private readonly unit = el("select", { "aria-label": "Width of the boxes" }, el("option", { value: "time" }, "by time waited"), el("option", { value: "events" }, "by events"));
   private readonly large = el("dialog", { class: "large", "aria-label": "Call stacks" });
   private by: string[] = [];
+  /** The values of `stack_source` that are left out. */
+  private readonly off = new Set<string>();
   /** The keys from the root to the box that is zoomed to. */
   private zoom: string[] = [];
   private data: Data | null = null;
@@ -38,6 +43,7 @@ export class Flames {
       "div",
       {},
       el("div", { class: "buttons" }, this.unit, this.search),
+      this.sources,
       el("details", {}, el("summary", {}, "Split by"), this.fields),
       this.found,
       this.picture,
@@ -86,23 +92,28 @@ export class Flames {
   private offer(data: Data): void {
     const names = data.head.attributes.filter(({ name, values }) => name !== "stack" && values.length > 1).map(({ name }) => name);
     this.by = this.by.filter((name) => names.includes(name));
-    const choice = (name: string): HTMLElement => {
+    const choice = (name: string, text: string, isOn: boolean, turn: (isOn: boolean) => void): HTMLElement => {
       const box = el("input", { type: "checkbox", value: name });
-      box.checked = this.by.includes(name);
+      box.checked = isOn;
       box.addEventListener("change", () => {
-        this.by = box.checked ? [...this.by, name] : this.by.filter((known) => known !== name);
+        turn(box.checked);
         this.zoom = [];
         this.draw();
       });
-      return el("label", {}, box, name);
+      return el("label", {}, box, text);
     };
-    this.fields.replaceChildren(...names.map(choice));
+    const split = (name: string) => (isOn: boolean) => void (this.by = isOn ? [...this.by, name] : this.by.filter((known) => known !== name));
+    this.fields.replaceChildren(...names.map((name) => choice(name, name, this.by.includes(name), split(name))));
+    const found = data.head.attributes.find(({ name }) => name === "stack_source")?.values.filter((value) => typeof value === "string") ?? [];
+    const source = (value: string): HTMLElement =>
+      choice(value, SOURCES[value] ?? value, !this.off.has(value), (isOn) => void (isOn ? this.off.delete(value) : this.off.add(value)));
+    this.sources.replaceChildren(...(found.length > 1 ? found.map(source) : []));
   }
 
   private draw(): void {
     const { data, weights } = this;
     if (!data || !weights) return;
-    const found = stacks(data, weights, this.by, (attribute, value) => label(data, attribute, value));
+    const found = stacks(data, except(data, weights, "stack_source", this.off), this.by, (attribute, value) => label(data, attribute, value));
     this.drawn = found;
     const unit = this.unit.value === "events" || found.root.time === 0 ? "events" : "time";
     const pattern = this.pattern();

@@ -12,8 +12,9 @@ pub fn sampling(note: &Note) -> String {
     };
     let [asked, median, p95, parts] = [asked_ns, median_ns, p95_ns, parts_ns].map(|&ns| format_duration(ns));
     let mut text = format!(
-        "threads were sampled {}, every {median} (95 % within {p95}, asked for {asked}), so the latency of a wait is \
-         right within an interval and sums of latencies are unbiased",
+        "threads were sampled {}, every {median} (95 % within {p95}, asked for {asked}): sums of latencies are unbiased, \
+         but a wait that was seen once has the interval as its latency, and most shorter ones were not seen (-s offcpu \
+         times every wait)",
         plural(*passes, "time")
     );
     if *parts_ns > 0 {

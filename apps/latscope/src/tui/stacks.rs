@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 /// The fields by which stacks can be split.
-const DIMENSIONS: [Field; 15] = [
+const DIMENSIONS: [Field; 16] = [
     Field::Device,
     Field::WaitClass,
     Field::State,
@@ -37,6 +37,7 @@ const DIMENSIONS: [Field; 15] = [
     Field::Job,
     Field::Host,
     Field::Container,
+    Field::Cgroup,
 ];
 /// So many stacks are shown.
 const TOP: usize = 100;

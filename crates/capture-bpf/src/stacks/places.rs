@@ -44,6 +44,9 @@ impl Places {
         if let Some(&is_wanted) = self.wanted.get(&key) {
             return Ok(is_wanted);
         }
+        if !containers.knows(record.cgroup, record.pid) {
+            return Ok(true); // not yet
+        }
         self.batch.clear();
         self.batch.push_i64(Field::Time, 0);
         self.batch.push_u64(Field::Latency, 0);

@@ -1,7 +1,7 @@
 //! Records as rows of a batch.
 
 use super::names::{Names, RUN_QUEUE, Stack};
-use super::shared::{Parts, Record, State};
+use super::shared::{Parts, Record, State, flag};
 use crate::StackOptions;
 use crate::container::Containers;
 use crate::fd::{Devices, Expected};
@@ -35,6 +35,7 @@ pub struct Doing {
     pub state: State,
     /// Number of its system call, -1 in none.
     pub call: i32,
+    in_iowait: bool,
     comm: u32,
     name: u32,
     /// Codes of [`OF_FILE`].
@@ -93,6 +94,7 @@ impl Rows {
             cpu: record.cpu,
             state,
             call: record.call,
+            in_iowait: record.has(flag::IOWAIT),
             comm: code(Field::Comm, until_nul(&record.comm)),
             name: code(Field::Name, call.unwrap_or_default().as_bytes()),
             file: self.file(record, parts.names),
@@ -157,6 +159,8 @@ impl Rows {
         }
         batch.push_i64(Field::Cpu, cpu);
         batch.push_text(Field::State, Some(doing.state.word().as_bytes()));
+        let in_iowait: &[u8] = if doing.in_iowait { b"true" } else { b"false" };
+        batch.push_text(Field::InIowait, (doing.state != State::Running).then_some(in_iowait));
         batch.push_code(Field::WaitClass, doing.stack.wait_class);
         batch.push_code(Field::StackQuality, doing.stack.quality);
         let source = match taken {

@@ -41,6 +41,7 @@ pub mod source {
 /// Bits of [`Record::flags`].
 pub mod flag {
     pub const SAME: u16 = 1;
+    pub const IOWAIT: u16 = 2;
     pub const KTHREAD: u16 = 4;
     pub const RUNNING: u16 = 8;
     pub const NOT_DRAWN: u16 = 32;

@@ -76,7 +76,7 @@ pub fn config(options: &Options, calls: &Calls, mode: u32, power: u8) -> Config 
         power: u32::from(power),
         want_arguments: u32::from(want_file || any(&[Field::Fd, Field::Size, Field::Offset, Field::CallArgs])),
         want_file: u32::from(want_file),
-        want_cgroup: u32::from(any(&[Field::Container, Field::ContainerName, Field::ContainerImage])),
+        want_cgroup: u32::from(any(&crate::container::Containers::COLUMNS)),
         want_path: u32::from(fields.contains(Field::Path)),
         want_process: u32::from(any(&[Field::Process, Field::Cmdline]) || !push_down.processes.is_empty()),
         want_about: u32::from(process::is_wanted(fields)),

@@ -132,7 +132,8 @@ fn push_down(reading: &Reading) -> PushDown {
 
 /// What a filter demands of containers.
 fn of_containers(filter: &Filter) -> Option<OfContainers> {
-    let fields: FieldSet = [Field::Container, Field::ContainerName, Field::ContainerImage].into_iter().collect();
+    let fields: FieldSet =
+        [Field::Container, Field::ContainerName, Field::ContainerImage, Field::Cgroup].into_iter().collect();
     let filter = filter.only_about(fields)?;
     Some(OfContainers::new(filter.fields(), move |batch| {
         let mut passed = Mask::default();

@@ -25,7 +25,7 @@ pub enum Attribute {
 }
 
 /// What names a cause comes first: of several attributes that select the same events, this one is printed.
-const TELLING: [Attribute; 36] = [
+const TELLING: [Attribute; 37] = [
     Attribute::Pair,
     Attribute::Frame,
     Attribute::Field(Field::Device),
@@ -52,6 +52,7 @@ const TELLING: [Attribute; 36] = [
     Attribute::Field(Field::Name),
     Attribute::Field(Field::ContainerName),
     Attribute::Field(Field::Container),
+    Attribute::Field(Field::Cgroup),
     Attribute::Field(Field::Sequential),
     Attribute::Field(Field::Offset),
     Attribute::InPeriod,

@@ -177,7 +177,7 @@ fn described(attribute: &CubeAttribute, options: &ReportOptions) -> Value {
 
 /// Attributes of a report that reads these fields, the most important first.
 pub fn report_keys(fields: impl Fn(Field) -> bool, traces: usize) -> Vec<CubeKey> {
-    const NAMES: [&str; 21] = [
+    const NAMES: [&str; 23] = [
         "device",
         "kind",
         "comm",
@@ -186,6 +186,7 @@ pub fn report_keys(fields: impl Fn(Field) -> bool, traces: usize) -> Vec<CubeKey
         "wait_class",
         "state",
         "stack",
+        "stack_source",
         "size",
         "error",
         "sequential",
@@ -194,6 +195,7 @@ pub fn report_keys(fields: impl Fn(Field) -> bool, traces: usize) -> Vec<CubeKey
         "tags",
         "cpu",
         "container",
+        "cgroup",
         "category",
         "fd_type",
         "path",
