@@ -340,6 +340,21 @@ fn crates_come_from_the_public_registry() {
     }
 }
 
+/// What no workflow runs is checked only when somebody remembers to.
+#[test]
+fn the_workflows_run_every_check() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).expect(path);
+    let (makefile, workflows) =
+        (read("Makefile"), [read(".github/workflows/test.yml"), read(".github/workflows/release.yml")].concat());
+    let run: BTreeSet<_> =
+        workflows.lines().filter_map(|line| line.trim().trim_start_matches("- ").strip_prefix("run: make ")).collect();
+    assert!(run.iter().all(|target| makefile.contains(&format!("\n{target}:"))), "{run:?}");
+    for check in ["test", "lint", "licences", "docs", "package-test", "python-lint", "python-package-test", "notebooks"]
+    {
+        assert!(run.contains(check), "no workflow runs make {check}");
+    }
+}
+
 /// One page may be of two formats, if its title names both.
 #[test]
 fn every_format_has_a_page() {
