@@ -3,6 +3,7 @@
 use crate::program::{LATSCOPE, command, end, root};
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// The package in a folder, laid together as a wheel does: the native half is what the workspace was built to.
@@ -22,6 +23,15 @@ pub fn package() -> Option<TempDir> {
     }
     std::os::unix::fs::symlink(native, package.join("_native.abi3.so")).unwrap();
     Some(folder)
+}
+
+/// A hint for what fails: a build of the program alone leaves the native half as it was.
+fn stale(package: &TempDir) -> &'static str {
+    let built = |path: &Path| path.metadata().and_then(|file| file.modified()).expect("a built file");
+    let native = built(&package.path().join("latscope/_native.abi3.so"));
+    // One build links both within minutes.
+    let is_stale = native + Duration::from_secs(900) < built(Path::new(LATSCOPE));
+    if is_stale { "the native half is older than the program: cargo build --release --workspace" } else { "" }
 }
 
 /// A Python that has all of these modules.
@@ -48,6 +58,6 @@ fn python_sees_what_the_program_sees() {
     pytest.env("PYTHONPATH", package.path()).env("PYTHONDONTWRITEBYTECODE", "1").env("LATSCOPE", LATSCOPE);
     let ended = end(&mut pytest, b"");
     let out = String::from_utf8_lossy(&ended.out).into_owned();
-    assert_eq!(ended.status, Some(0), "{out}{}", ended.err);
+    assert_eq!(ended.status, Some(0), "{out}{}{}", ended.err, stale(&package));
     out.lines().filter(|line| line.starts_with("SKIPPED")).for_each(|line| skipped!("{line}"));
 }
