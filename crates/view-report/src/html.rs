@@ -11,12 +11,20 @@ pub use head::report_keys;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use flate2::read::DeflateDecoder;
 use latscope_event::{Context, Unfinished, Wording, printable};
 use latscope_series::Cube;
 use latscope_series::explain::Spot;
+use std::io::Read;
+use std::sync::LazyLock;
 
-/// The page without data: what `make web` builds from `web/`.
-pub const REPORT_TEMPLATE: &str = include_str!("html/template.html");
+/// The page without data: what `make web` builds from `web/`. `build.rs` deflates it.
+pub static REPORT_TEMPLATE: LazyLock<String> = LazyLock::new(|| {
+    let mut page = String::new();
+    let deflated = include_bytes!(concat!(env!("OUT_DIR"), "/template.html.deflated"));
+    DeflateDecoder::new(&deflated[..]).read_to_string(&mut page).expect("our own page");
+    page
+});
 
 /// Where the template takes the title and the data.
 const TITLE: &str = "{{title}}";
@@ -92,7 +100,7 @@ pub fn report(cube: &Cube, contexts: &[Context], options: &ReportOptions) -> Str
     let title: String = options.title.chars().take(LONGEST_TITLE).collect();
     let data = report_data(cube, contexts, options);
     // The title is put in first: what a trace is called must not be taken for a place.
-    let (before, rest) = REPORT_TEMPLATE.split_once(TITLE).unwrap_or((REPORT_TEMPLATE, ""));
+    let (before, rest) = REPORT_TEMPLATE.split_once(TITLE).unwrap_or((&REPORT_TEMPLATE, ""));
     let (between, after) = rest.split_once(DATA).unwrap_or((rest, ""));
     let Some(section) = &options.section else { return [before, &escaped(&title), between, &data, after].concat() };
     let [before, between, after] = with_section([before, between, after], section);

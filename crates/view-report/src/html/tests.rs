@@ -1,8 +1,6 @@
 use super::*;
-use flate2::read::DeflateDecoder;
 use latscope_event::{Batch, Clock, Field, FieldSet};
 use latscope_series::{CubeBuilder, CubeKey, CubeLimits};
-use std::io::Read;
 
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>";
 
@@ -38,6 +36,7 @@ fn the_template_has_a_place_for_all() {
         assert_eq!(REPORT_TEMPLATE.matches(place).count(), 1, "{place}");
     }
     assert!(REPORT_TEMPLATE.contains("default-src 'none'"));
+    assert!(*REPORT_TEMPLATE == include_str!("template.html"), "what is inflated differs from the file");
     // The name of a namespace is not fetched.
     let template = REPORT_TEMPLATE.replace("http://www.w3.org/2000/svg", "");
     assert!(!template.contains("http://") && !template.contains("https://"));
