@@ -207,6 +207,40 @@ fn an_executor_that_is_lost_has_a_last_row() {
     assert_eq!([line.matches('M').count(), line.matches('L').count()], [1, 2], "{line}");
 }
 
+/// A driver that hangs has rows that say so, and for how long; the first answer and the last are there at once.
+#[test]
+fn a_driver_that_hangs_has_rows() {
+    let follow = |more: &[&str]| {
+        let turns = AtomicUsize::new(0);
+        let url = serving(move |path| match path {
+            "/executors" => match turns.fetch_add(1, Ordering::SeqCst) {
+                0 => Some((200, answered("end.executors"))),
+                1 => {
+                    thread::sleep(std::time::Duration::from_millis(4600));
+                    Some((200, answered("end.executors")))
+                }
+                _ => Some((404, String::new())),
+            },
+            "/stages" => Some((200, answered("end.stages"))),
+            other => application(other).or(Some((404, String::new()))),
+        });
+        latscope(&[&["spark", "-r", &url, "--follow", "-i", "1s"], more].concat()).success()
+    };
+    let text = follow(&[]);
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let silent = |row: &&Vec<&str>| row.get(1..4) == Some(&["no", "answer", "for"]);
+    let seconds: Vec<u64> =
+        rows.iter().filter(silent).map(|row| row[4].strip_suffix('s').unwrap().parse().unwrap()).collect();
+    assert!(!seconds.is_empty() && seconds.is_sorted() && seconds[0] >= 2, "{text}");
+    let first = rows.iter().position(|row| silent(&row)).unwrap();
+    let is_answer = |row: &Vec<&str>| row.get(1) == Some(&"all");
+    assert!(rows[..first].iter().any(is_answer) && rows[first..].iter().any(is_answer), "{text}");
+    let json = follow(&["--json"]);
+    let rows: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let silent: Vec<&Value> = rows.iter().filter(|row| row["unanswered_s"].as_u64() >= Some(2)).collect();
+    assert!(!silent.is_empty() && silent.iter().all(|row| row["app"] == APP), "{json}");
+}
+
 /// What cannot be used of what arrives is counted.
 #[test]
 fn lines_for_graphite_that_cannot_be_used_are_counted() {

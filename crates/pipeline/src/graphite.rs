@@ -94,12 +94,13 @@ fn read(stream: &TcpStream, heard: &Mutex<Heard>) -> io::Result<()> {
         if !std::mem::replace(&mut is_rest, !is_whole) {
             let sample = if is_whole { SparkSample::parse(&line) } else { Err("is cut, or too long") };
             let mut heard = lock(heard);
-            match sample {
-                Ok(sample) => sample.iter().for_each(|sample| heard.metrics.add(sample)),
-                Err(why) => {
-                    heard.unusable.0 += 1;
-                    heard.unusable.1.get_or_insert(why);
-                }
+            let used = match sample {
+                Ok(sample) => sample.map_or(Ok(()), |sample| heard.metrics.add(&sample)),
+                Err(why) => Err(why),
+            };
+            if let Err(why) = used {
+                heard.unusable.0 += 1;
+                heard.unusable.1.get_or_insert(why);
             }
         }
     }

@@ -30,6 +30,7 @@ pub struct SparkPoll {
     is_asked: bool,
     spans: Vec<SparkSpan>,
     metrics: SparkMetrics,
+    unusable: Unusable,
 }
 
 /// What executors do, and the newest queries, jobs and stages.
@@ -51,8 +52,8 @@ impl SparkLive {
                 }
             }
         });
-        let (spans, metrics) = (Vec::new(), SparkMetrics::default());
-        Ok(SparkLive::Rest(Box::new(SparkPoll { app, turns, answers, is_asked: false, spans, metrics })))
+        let (spans, metrics, unusable) = (Vec::new(), SparkMetrics::default(), Unusable::default());
+        Ok(SparkLive::Rest(Box::new(SparkPoll { app, turns, answers, is_asked: false, spans, metrics, unusable })))
     }
 
     /// The newest queries, jobs and stages; Spark does not report them to Graphite.
@@ -63,11 +64,11 @@ impl SparkLive {
         }
     }
 
-    /// The lines so far that cannot be used.
+    /// The lines, or values of an answer, that could not be used so far.
     pub fn unusable(&self) -> Unusable {
         match self {
             SparkLive::Graphite(graphite) => graphite.unusable(),
-            SparkLive::Rest(_) => Unusable::default(),
+            SparkLive::Rest(poll) => poll.unusable,
         }
     }
 
@@ -99,16 +100,18 @@ impl SparkPoll {
         self.is_asked = false;
         let (numbers, spans) = answer?;
         self.spans = spans;
-        numbers.iter().for_each(|numbers| add(&mut self.metrics, &self.app, numbers, at_s));
+        numbers.iter().for_each(|numbers| self.add(numbers, at_s));
         Ok(Some(self.metrics.take()))
     }
-}
 
-fn add(metrics: &mut SparkMetrics, app: &str, of: &SparkNumbers, at_s: i64) {
-    let executor = of.executor.as_deref().unwrap_or(SparkExecutorNow::WHOLE);
-    for &(name, value) in &of.numbers {
-        if let Some(metric) = SparkMetric::ALL.into_iter().find(|metric| metric.name() == name) {
-            metrics.add(&SparkSample { app, executor, metric, value, at_s });
+    fn add(&mut self, of: &SparkNumbers, at_s: i64) {
+        let (app, executor) = (&*self.app, of.executor.as_deref().unwrap_or(SparkExecutorNow::WHOLE));
+        for &(name, value) in &of.numbers {
+            let Some(metric) = SparkMetric::ALL.into_iter().find(|metric| metric.name() == name) else { continue };
+            if let Err(why) = self.metrics.add(&SparkSample { app, executor, metric, value, at_s }) {
+                self.unusable.0 += 1;
+                self.unusable.1.get_or_insert(why);
+            }
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 /// Most executors that are known at a time.
 const EXECUTORS: usize = 1 << 14;
+/// Where there are that many, those that were silent for so long before the last report make room, seconds.
+const FORGOTTEN_S: i64 = 600;
 /// Longest name of an application or executor, bytes.
 const NAME_BYTES: usize = 200;
 
@@ -229,14 +231,26 @@ struct Executor {
 #[derive(Default)]
 pub struct SparkMetrics {
     executors: BTreeMap<(String, String), Executor>,
+    /// When room was last made, by the clocks of executors.
+    swept_s: i64,
 }
 
 impl SparkMetrics {
     /// Adds a sample.
-    pub fn add(&mut self, sample: &SparkSample) {
+    ///
+    /// # Errors
+    /// What is wrong with it, in words: its executor is one too many.
+    pub fn add(&mut self, sample: &SparkSample) -> Result<(), &'static str> {
         let key = (sample.app.to_string(), sample.executor.to_string());
         if !self.executors.contains_key(&key) && self.executors.len() >= EXECUTORS {
-            return;
+            // Once a second, however many come.
+            if self.swept_s < sample.at_s {
+                self.swept_s = sample.at_s;
+                self.executors.retain(|_, executor| executor.now.at_s > sample.at_s.saturating_sub(FORGOTTEN_S));
+            }
+            if self.executors.len() >= EXECUTORS {
+                return Err("is of an executor beyond the 16,384 that are followed at a time");
+            }
         }
         let executor = self.executors.entry(key).or_insert_with(|| Executor {
             now: SparkExecutorNow {
@@ -252,6 +266,7 @@ impl SparkMetrics {
         // What was before the first report is not of this interval.
         executor.start[at].get_or_insert(sample.value);
         executor.now.values[at] = Some(sample.value);
+        Ok(())
     }
 
     /// Who reported since the last call, by application and executor.
@@ -307,7 +322,7 @@ mod tests {
         let mut report = |at_s: i64, run_ms: u64, active: u64| {
             for (name, value) in [("runTime.count", run_ms), ("threadpool.activeTasks", active)] {
                 let line = format!("p.app.1.executor.{name} {value} {at_s}");
-                metrics.add(&SparkSample::parse(line.as_bytes()).unwrap().unwrap());
+                metrics.add(&SparkSample::parse(line.as_bytes()).unwrap().unwrap()).unwrap();
             }
             metrics.take()
         };
@@ -319,6 +334,21 @@ mod tests {
         assert!(report(110, 20_000, 2).is_empty(), "nobody reported");
     }
 
+    #[test]
+    fn executors_beyond_those_that_are_followed_are_refused_until_others_are_silent() {
+        let mut metrics = SparkMetrics::default();
+        let mut add = |executor: usize, at_s: i64| {
+            let executor = &executor.to_string();
+            metrics.add(&SparkSample { app: "a", executor, metric: SparkMetric::ActiveTasks, value: 1, at_s })
+        };
+        assert!((0..EXECUTORS).all(|executor| add(executor, 100).is_ok()));
+        assert!(add(EXECUTORS, 100).unwrap_err().contains(&latscope_event::format_count(EXECUTORS as u64)));
+        assert!(add(7, 699).is_ok() && add(EXECUTORS, 699).is_err());
+        assert!(add(EXECUTORS, 700).is_ok(), "all but one were silent for ten minutes");
+        let names: Vec<String> = metrics.take().into_iter().map(|executor| executor.executor).collect();
+        assert_eq!(names, [EXECUTORS.to_string(), "7".into()]);
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_a_sample_or_none(line: Vec<u8>, name in "[a-z.]{0,9}", end in 0..16usize, value: f64, at: i64) {
@@ -326,7 +356,7 @@ mod tests {
             let line = format!("{name}.{} {value} {at}", METRICS[end].0);
             if let Ok(Some(sample)) = SparkSample::parse(line.as_bytes()) {
                 let mut metrics = SparkMetrics::default();
-                metrics.add(&sample);
+                metrics.add(&sample).unwrap();
                 metrics.take();
             }
         }

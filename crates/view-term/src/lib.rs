@@ -42,7 +42,7 @@ pub use palette::ColorDepth;
 pub use percentiles::{PercentileOptions, Percentiles};
 pub use screen::{Area, Drawn, Look, MapArea, Readout, Screen, Spot, readout, screen};
 pub use spark::{SparkLevel, SparkReport};
-pub use spark_metrics::{SparkMetricsTable, spark_gone_json, spark_metrics_json};
+pub use spark_metrics::{SparkMetricsTable, spark_gone_json, spark_metrics_json, spark_silent, spark_silent_json};
 pub use spark_timeline::spark_screen;
 pub use spark_waits::{spark_wait_json, spark_wait_lines};
 pub use spectrogram::{GrowingSpectrogram, Orient, SpectrogramOptions, spectrogram, sysdig_spectrogram, sysdig_width};

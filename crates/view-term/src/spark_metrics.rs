@@ -111,6 +111,17 @@ impl SparkMetricsTable {
     }
 }
 
+/// That a driver has not answered for so many seconds, as a row.
+pub fn spark_silent(at_s: i64, silent_s: u64) -> Line {
+    Line::new(&format!("{}  no answer for {silent_s}s", time_of_day(at_s)))
+}
+
+/// That a driver has not answered for so many seconds, as a line of JSON.
+pub fn spark_silent_json(app: &str, at_s: i64, silent_s: u64) -> String {
+    let app = if app.is_empty() { "null".into() } else { json_text(app) };
+    format!("{{\"app\":{app},\"time_s\":{at_s},\"unanswered_s\":{silent_s}}}\n")
+}
+
 /// An executor that is gone since this second, as a line of JSON.
 pub fn spark_gone_json(executor: &SparkExecutorNow, at_s: i64) -> String {
     let (app, name) = (json_text(&executor.app), json_text(&executor.executor));

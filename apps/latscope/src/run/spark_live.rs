@@ -8,7 +8,9 @@ use crate::tui::{self, Terminal};
 use latscope_pipeline::{Executors, Graphite, SparkCgroups, SparkLive, now_ns};
 use latscope_series::SparkTimeline;
 use latscope_view_report::{spark_page, spark_timeline};
-use latscope_view_term::{Drawn, SparkMetricsTable, spark_gone_json, spark_metrics_json, spark_screen};
+use latscope_view_term::{
+    Drawn, SparkMetricsTable, spark_gone_json, spark_metrics_json, spark_screen, spark_silent, spark_silent_json,
+};
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -55,9 +57,11 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     let (mut next, mut is_silent, mut has_ended, mut note) = (start, false, None, source.clone());
     // How many turns have waited for the same answer.
     let (mut waited, mut has_said_unusable) = (0u32, false);
+    let what = if matches!(plan.source, SparkSource::Rest(_)) { "value" } else { "line" };
     let mut groups = plan.has_groups.then(|| SparkCgroups::new(Executors::new(Path::new("/"), None)));
     // Turns are whole seconds apart, whatever the answers took.
     let start_s = now_ns() / 1_000_000_000;
+    let mut answered_s = start_s;
     loop {
         let ends = has_ended.is_some()
             || is_over.load(Ordering::Relaxed)
@@ -79,6 +83,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
                     if interval.saturating_mul(late) <= LATE {
                         timeline.forget_unanswered(late as usize);
                     }
+                    answered_s = at_s;
                     if std::mem::take(&mut is_silent) && !matches!(to, To::Screen(_)) {
                         say!("latscope: {source}: it answers again");
                     }
@@ -100,18 +105,22 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
             let is_screen = matches!(to, To::Screen(_));
             if let Some(why) = live.unusable().1.filter(|_| !is_screen && !has_said_unusable) {
                 has_said_unusable = true;
-                say!("latscope: {source}: a line that {why} is left out; such lines are counted at the end");
+                say!("latscope: {source}: a {what} that {why} is left out; such {what}s are counted at the end");
             }
             note.clone_from(if executors.is_none() { &silence } else { &source });
+            // An answer may be a turn late, which nobody needs to know.
+            let silent_s = (at_s - answered_s).unsigned_abs();
+            let is_late = waited == 1 || has_ended.is_some();
+            let silent_s = (executors.is_none() && !is_late && silent_s > 0).then_some(silent_s);
             let executors = executors.unwrap_or_default();
             timeline.add(at_s, &executors);
             timeline.spans = live.spans();
-            to.put(plan, &timeline, &executors, &note)?;
+            to.put(plan, &timeline, &executors, silent_s, &note)?;
         }
         if ends {
             to.finish(plan, &timeline, if has_ended.is_some() { ENDED } else { &note })?;
             if let (count @ 1.., Some(why)) = live.unusable() {
-                let lines = if count == 1 { "1 line was".to_string() } else { format!("{count} lines were") };
+                let lines = if count == 1 { format!("1 {what} was") } else { format!("{count} {what}s were") };
                 say!("latscope: {source}: {lines} left out; the first {why}.");
             }
             let Some(why) = has_ended else { return Ok(()) };
@@ -150,6 +159,7 @@ impl To {
         plan: &Plan,
         timeline: &SparkTimeline,
         executors: &[latscope_series::SparkExecutorNow],
+        silent_s: Option<u64>,
         source: &str,
     ) -> Result<(), Failure> {
         let fail = |error: std::io::Error| Failure::Input(format!("Cannot be written: {error}."));
@@ -159,11 +169,14 @@ impl To {
                 let mut each = executors.iter();
                 each.try_for_each(|executor| out.write_all(spark_metrics_json(executor).as_bytes())).map_err(fail)?;
                 let gone = timeline.gone.iter().map(|executor| spark_gone_json(executor, at_s));
-                gone.into_iter().try_for_each(|line| out.write_all(line.as_bytes())).map_err(fail)?;
+                let silent = silent_s.map(|silent_s| spark_silent_json(&timeline.app, at_s, silent_s));
+                gone.chain(silent).try_for_each(|line| out.write_all(line.as_bytes())).map_err(fail)?;
                 out.flush().map_err(fail)
             }
             To::Lines(out, table) => {
-                out.lines(&table.lines(executors, (&timeline.gone, at_s), output::room(&plan.output))).map_err(fail)?;
+                let mut lines = table.lines(executors, (&timeline.gone, at_s), output::room(&plan.output));
+                lines.extend(silent_s.map(|silent_s| spark_silent(at_s, silent_s)));
+                out.lines(&lines).map_err(fail)?;
                 out.flush().map_err(fail)
             }
             To::Picture => {
