@@ -57,6 +57,7 @@ fn copies_that_lose_are_no_failures_and_nobody_waits_for_them() {
     let slow = Task { reason: killed, ..task(0, 0, "1", (0, 10_000)) };
     log.task(&retry(&slow, 1, 1, (4000, 6000)));
     log.task(&slow);
+    log.event("ApplicationEnd", json!({"Timestamp": START + 10_000}));
     let report = log.report();
     assert_eq!([number(&report, "/failed_tasks"), number(&report, "/killed_tasks")], [0, 1]);
     assert_eq!(number(&report, "/measures/failed"), 0);
@@ -286,6 +287,49 @@ fn an_application_that_is_stopped_in_a_job_has_failed() {
     assert!(text.contains("verdict: errors") && text.contains("exit code 143 (signal 15)"), "{text}");
 }
 
+/// Of an application that runs, or whose driver was killed, a limit may still be broken; what a filter chooses may have ended.
+#[test]
+fn a_limit_that_may_still_be_broken_is_undecided() {
+    let log = |is_over: bool, has_job_end: bool| {
+        let mut log = Log::new(json!({}));
+        log.executor("1", 2, 0);
+        log.job(0, (0, 1000), &[(0, 0, 1000)]);
+        (0..2).for_each(|id| log.task(&task(0, id, "1", (0, 1000))));
+        log.event("JobStart", json!({"Job ID": 1, "Submission Time": START + 1000, "Stage IDs": [1]}));
+        let info = json!({"Stage ID": 1, "Stage Attempt ID": 0, "Stage Name": "s", "Submission Time": START + 1000, "RDD Info": []});
+        log.event("StageSubmitted", json!({"Stage Info": info}));
+        let info = json!({"Task ID": 2, "Index": 0, "Attempt": 0, "Launch Time": START + 1000, "Executor ID": "1", "Host": "h1",
+            "Locality": "ANY", "Speculative": false});
+        log.event("TaskStart", json!({"Stage ID": 1, "Stage Attempt ID": 0, "Task Info": info}));
+        if has_job_end {
+            log.task(&task(1, 2, "1", (1000, 2000)));
+            let result = json!({"Result": "JobSucceeded"});
+            log.event("JobEnd", json!({"Job ID": 1, "Completion Time": START + 2000, "Job Result": result}));
+        }
+        if is_over {
+            log.event("ApplicationEnd", json!({"Timestamp": START + 2000}));
+        }
+        log
+    };
+    let killed = log(false, false);
+    for words in
+        [&["--fail-if", "failed > 0"][..], &["--fail-if", "elapsed > 1h"], &["--fail-if", "lost > 0", "job = 1"]]
+    {
+        let undecided = killed.run(words).failure(3);
+        assert!(
+            undecided.contains("--fail-if cannot be decided: the log has no end of the application"),
+            "{undecided}"
+        );
+    }
+    assert!(killed.run(&["--fail-if", "tasks > 1"]).failure(1).contains("tasks is 2, which is > 1"));
+    assert!(killed.run(&["--fail-if", "failed > 0", "job = 0"]).success().contains("planted"));
+    let between = log(false, true).run(&["--fail-if", "failed > 0"]).failure(3);
+    assert!(between.contains("still runs, or its driver was killed"), "{between}");
+    let lost = log(true, false).run(&["--fail-if", "failed > 0"]).failure(3);
+    assert!(lost.contains("cannot be decided: the log lacks the end of job 1"), "{lost}");
+    log(true, true).run(&["--fail-if", "failed > 0"]).success();
+}
+
 /// The listener of the driver drops events when it does not keep up.
 #[test]
 fn cores_are_not_known_where_an_executor_is_not() {
@@ -303,7 +347,8 @@ fn cores_are_not_known_where_an_executor_is_not() {
     assert_eq!((&report["idle"]["causes"], report["executors"].as_array().unwrap().len()), (&json!([]), 1));
     let text = log.run(&[]).success();
     assert!(text.contains("cores are not known, as the log lacks when executor 2 was added"), "{text}");
-    assert!(log.run(&["--fail-if", "utilisation < 50%"]).failure(1).contains("the log lacks executors"));
+    let undecided = log.run(&["--fail-if", "utilisation < 50%"]).failure(3);
+    assert!(undecided.contains("cannot be decided: utilisation is not known"), "{undecided}");
 }
 
 /// What notes say of the log, JSON has by name.

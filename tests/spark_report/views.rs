@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 fn limits_fail_a_run() {
     let mut tasks = eight();
     tasks.iter_mut().for_each(|task| task.gc = 150);
-    let log = log_of(&tasks);
+    let mut log = log_of(&tasks);
+    log.event("ApplicationEnd", json!({"Timestamp": START + 2000}));
     assert!(
         log.run(&["--fail-if", "gc > 20%", "--fail-if", "failed > 0", "--fail-if", "elapsed > 1min"])
             .success()
@@ -71,7 +72,7 @@ fn a_filter_chooses_tasks_and_applications() {
     for unknown in ["/active_tasks/cores", "/active_tasks/idle_ns", "/stages/0/tail_core_ns", "/measures/idle"] {
         assert_eq!(part.pointer(unknown), Some(&Value::Null), "{unknown}");
     }
-    let limited = run(&["app = app-1 and executor = 1", "--fail-if", "idle > 5%"]).failure(1);
+    let limited = run(&["app = app-1 and executor = 1", "--fail-if", "idle > 5%"]).failure(3);
     assert!(limited.contains("idle is not known"), "{limited}");
 }
 

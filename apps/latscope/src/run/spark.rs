@@ -7,7 +7,7 @@ use crate::plan::{Reading, Spark as Plan};
 use latscope_capture_file::{Format, is_pipe};
 use latscope_event::Context;
 use latscope_pipeline::{Pipeline, SparkApplication};
-use latscope_series::spark::{SparkMeasures, SparkTasks};
+use latscope_series::spark::{SparkLimit, SparkMeasures, SparkTasks};
 use latscope_series::{SparkTaskWaits, SparkWaits};
 use latscope_view_report::{ReportSection, SparkPicture, Theme, spark};
 use latscope_view_term::{Line, Room, SparkLevel, SparkReport, spark_wait_json, spark_wait_lines};
@@ -29,12 +29,7 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
             output::lines(plan.output.as_deref(), lines)
         }
     }?;
-    if plan.fail_if.is_empty() {
-        return Ok(());
-    }
-    let measures = SparkMeasures::new(&application.tasks);
-    let broken: Vec<String> = plan.fail_if.iter().filter_map(|limit| limit.broken(&measures)).collect();
-    if broken.is_empty() { Ok(()) } else { Err(Failure::Exceeded(format!("{}.", broken.join("; ")))) }
+    if plan.fail_if.is_empty() { Ok(()) } else { application.judge(&plan.fail_if) }
 }
 
 /// An application that was read to its end, and what its tasks waited for where kernels were captured.
@@ -56,6 +51,42 @@ impl Application {
     /// The report as text.
     pub fn lines(&self, by: SparkLevel, most: usize, room: Room) -> Vec<Line> {
         let mut lines = SparkReport::new(&self.tasks, &self.context).lines(by, most, room);
+    /// Holds it against limits. What is not over, or has an end that nobody knows, may still break those that it keeps so far.
+    fn judge(&self, limits: &[SparkLimit]) -> Result<(), Failure> {
+        let measures = SparkMeasures::new(&self.tasks);
+        let broken: Vec<String> = limits.iter().filter_map(|limit| limit.broken(&measures)).collect();
+        if !broken.is_empty() {
+            return Err(Failure::Exceeded(format!("{}.", broken.join("; "))));
+        }
+        let unknown = limits.iter().find_map(|limit| limit.unknown(&measures));
+        match unknown.or_else(|| self.open()) {
+            Some(why) => Err(Failure::Input(format!("--fail-if cannot be decided: {why}."))),
+            None => Ok(()),
+        }
+    }
+
+    /// Why it may still break limits, in words; none of what has ended: the application, or the jobs that a filter chose.
+    fn open(&self) -> Option<String> {
+        let has = |key: &str| self.context.properties.contains_key(key);
+        let jobs = self.tasks.jobs();
+        let job = jobs.iter().find(|job| job.is_running || job.is_open);
+        match (has(Context::SPARK_END), job) {
+            (true, None) if self.tasks.is_part && self.tasks.running() == 0 => None,
+            (true, _) => Some(match has(Context::SPARK_SOURCE) {
+                true => "the application still runs and exceeds no limit so far; ask again when it has ended".into(),
+                false => "the log has no end of the application, which exceeds no limit so far: it still runs, or its driver was \
+                    killed; read the log again when the application has ended, or choose jobs that have, as with 'job = 0'"
+                    .into(),
+            }),
+            (false, Some(job)) => Some(format!(
+                "the log lacks the end of job {}, though it has that of the application, which exceeds no limit as far as is known; \
+                 the log of its driver says how it ended",
+                job.id
+            )),
+            (false, None) => None,
+        }
+    }
+
         if let Some((tasks, unseen)) = &self.waits {
             let stragglers: Vec<i64> = self.tasks.stragglers().iter().map(|straggler| straggler.task).collect();
             lines.extend(spark_wait_lines(tasks, &stragglers, unseen, most, room));

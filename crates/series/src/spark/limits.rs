@@ -146,15 +146,17 @@ impl SparkLimit {
         Ok(SparkLimit { at, above, or_equal, value })
     }
 
-    /// How the application breaks the limit, in words; none where it does not.
+    /// Why nobody knows whether the application breaks the limit, in words; none where it is known.
+    pub fn unknown(&self, measures: &SparkMeasures) -> Option<String> {
+        measures.0[self.at].is_nan().then(|| {
+            let name = NAMES[self.at].0;
+            format!("{name} is not known, as cores are not: the log lacks executors, or a filter chose tasks")
+        })
+    }
+
+    /// How the application breaks the limit, in words; none where it does not, or where that is not known.
     pub fn broken(&self, measures: &SparkMeasures) -> Option<String> {
         let value = measures.0[self.at];
-        if value.is_nan() {
-            return Some(format!(
-                "{} is not known, as cores are not: the log lacks executors, or a filter chose tasks",
-                NAMES[self.at].0
-            ));
-        }
         let holds = match (self.above, self.or_equal) {
             (true, false) => value > self.value,
             (true, true) => value >= self.value,
@@ -206,5 +208,9 @@ mod tests {
         measures.0[19] = 127_040_000_000.0;
         assert_eq!(parse("run > 127s").broken(&measures).unwrap(), "run is 127.04s, which is > 127s");
         assert!(parse("gc >= 25%").broken(&measures).is_some() && parse("failed <= 0").broken(&measures).is_some());
+        measures.0[7] = f64::NAN;
+        let idle = parse("idle > 5%");
+        assert!(idle.broken(&measures).is_none() && idle.unknown(&measures).unwrap().starts_with("idle is not known"));
+        assert_eq!(parse("gc > 10%").unknown(&measures), None);
     }
 }
