@@ -427,6 +427,14 @@ fn planted_stragglers_are_found() {
     let by_kernel = text.split("The stragglers by what the kernel saw").nth(1).unwrap_or_else(|| panic!("{text}"));
     let row = by_kernel.lines().find(|line| line.trim_start().starts_with(&format!("task {slow} ")));
     assert!(row.is_some(), "{text}");
+    let json: Value =
+        serde_json::from_str(&latscope(&["spark", "-r", &log, "--kernel", &kernel, "--json"]).success()).unwrap();
+    let of_stages = json["stages"].as_array().unwrap().iter().flat_map(|stage| stage["findings"].as_array().unwrap());
+    let evidence: Vec<&str> = of_stages.filter_map(|finding| finding["evidence"].as_str()).collect();
+    let unmeasured = || evidence.iter().filter(|evidence| evidence.starts_with("what Spark does not measure"));
+    assert!(
+        unmeasured().count() > 0 && unmeasured().all(|evidence| evidence.contains("by what the kernel saw, it is "))
+    );
 }
 
 /// Spark counts what it asked the file system for, and the devices what was not in memory: of a cold cache, the same.

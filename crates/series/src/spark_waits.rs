@@ -119,7 +119,7 @@ impl SparkWaitSums {
         self.waits_ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
-    fn merge(&mut self, other: &SparkWaitSums) {
+    pub(crate) fn merge(&mut self, other: &SparkWaitSums) {
         self.tasks += other.tasks;
         self.remainder_ns += other.remainder_ns;
         self.waits_ns.iter_mut().zip(other.waits_ns).for_each(|(sum, more)| *sum += more);

@@ -43,14 +43,14 @@ impl Application {
     /// Reads a log, and what the kernels of its hosts saw: a file for each.
     pub fn read(pipeline: &Pipeline, kernel: &[PathBuf]) -> Result<Application, Failure> {
         let mut waits = SparkWaits::default();
-        let (tasks, context) = application(pipeline, &mut waits, true)?;
+        let (mut tasks, context) = application(pipeline, &mut waits, true)?;
         let waits = if kernel.is_empty() { None } else { Some(with_kernel(waits, kernel)?) };
+        if let Some((waits, _)) = &waits {
+            tasks.set_waits(waits);
+        }
         Ok(Application { tasks, context, waits })
     }
 
-    /// The report as text.
-    pub fn lines(&self, by: SparkLevel, most: usize, room: Room) -> Vec<Line> {
-        let mut lines = SparkReport::new(&self.tasks, &self.context).lines(by, most, room);
     /// Holds it against limits. What is not over, or has an end that nobody knows, may still break those that it keeps so far.
     fn judge(&self, limits: &[SparkLimit]) -> Result<(), Failure> {
         let measures = SparkMeasures::new(&self.tasks);
@@ -87,6 +87,9 @@ impl Application {
         }
     }
 
+    /// The report as text.
+    pub fn lines(&self, by: SparkLevel, most: usize, room: Room) -> Vec<Line> {
+        let mut lines = SparkReport::new(&self.tasks, &self.context).lines(by, most, room);
         if let Some((tasks, unseen)) = &self.waits {
             let stragglers: Vec<i64> = self.tasks.stragglers().iter().map(|straggler| straggler.task).collect();
             lines.extend(spark_wait_lines(tasks, &stragglers, unseen, most, room));

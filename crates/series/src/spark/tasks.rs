@@ -3,6 +3,7 @@
 use super::memory::{Peaks, Settings};
 use super::sums::{COUNTED_FIELDS, TIME_PARTS, TaskSums, value, was_killed};
 use super::usage::Usages;
+use crate::spark_waits::{SparkTaskWaits, SparkWaitSums};
 use latscope_event::spark::MEMORY_METRICS;
 use latscope_event::{Batch, Context, Field, FieldSet, MISSING_I64};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -89,6 +90,8 @@ pub struct SparkStage {
     pub sums: TaskSums,
     /// How many tasks ran when the log ended.
     pub running: u64,
+    /// What its tasks waited for, where the kernels of their hosts were recorded.
+    pub(super) waits: Option<SparkWaitSums>,
     /// Why tasks failed, and how many did. Killed tasks do not count.
     pub errors: BTreeMap<String, u64>,
     pub(super) tasks: Vec<Task>,
@@ -398,6 +401,14 @@ impl SparkTasks {
         for stage in self.stages.values_mut() {
             let own = || number(&format!("{}{}.cpus", Context::SPARK_PROFILE, stage.profile));
             stage.cpus = if stage.profile == 0 { usual } else { own().or(usual) }.unwrap_or(1).clamp(1, MOST_CORES);
+        }
+    }
+
+    /// Takes what tasks waited for, by what the kernels of their hosts saw.
+    pub fn set_waits(&mut self, tasks: &[SparkTaskWaits]) {
+        for task in tasks {
+            let Some(stage) = self.stages.get_mut(&task.stage) else { continue };
+            stage.waits.get_or_insert_default().merge(&task.sums);
         }
     }
 

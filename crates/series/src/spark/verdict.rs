@@ -4,6 +4,7 @@ use super::active::{ActiveTasks, Load};
 use super::idle::{Idle, IdleCause};
 use super::sums::TaskSums;
 use super::tasks::{SparkStage, SparkTasks, median};
+use crate::spark_waits::{SparkWait, SparkWaitSums};
 use latscope_event::{Field, format_count, format_duration, format_size};
 use std::collections::BTreeMap;
 
@@ -130,6 +131,8 @@ pub struct Observed {
     pub runs_python: bool,
     /// Whether nobody knows if they did: only the log says so.
     pub hides_python: bool,
+    /// What the tasks waited for, where the kernels of their hosts were recorded.
+    pub waits: Option<SparkWaitSums>,
 }
 
 impl Observed {
@@ -211,10 +214,8 @@ impl Observed {
                 (Verdict::External, "no Python ran and no input was read: a wait for a CPU, a service or a lock".into())
             }
         };
-        let evidence = format!(
-            "what Spark does not measure is {}; {why}; a capture of the kernel can tell",
-            of_run(Field::Remainder)
-        );
+        let waits = self.waits.as_ref().map_or("a capture of the kernel can tell".into(), by_kernel);
+        let evidence = format!("what Spark does not measure is {}; {why}; {waits}", of_run(Field::Remainder));
         add(verdict, self.of_run(Field::Remainder), 0.40, Confidence::Medium, evidence);
         let small = self.sums.get(Field::SchedulerDelay) + self.sums.get(Field::Deserialize);
         let value = small as f64 / self.sums.task_ns.max(1) as f64;
@@ -329,6 +330,18 @@ impl Observed {
     }
 }
 
+/// What the remainder is by what the kernel saw, the greatest part first.
+fn by_kernel(waits: &SparkWaitSums) -> String {
+    let mut parts: Vec<(String, u64)> =
+        SparkWait::ALL.map(|wait| (wait.name().replace('_', " "), waits.get(wait))).to_vec();
+    parts.push(("not recorded".into(), waits.unrecorded_ns));
+    parts.push(("unexplained".into(), waits.unexplained_ns()));
+    parts.retain(|(_, ns)| *ns > 0);
+    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let parts: Vec<String> = parts.into_iter().map(|(name, ns)| format!("{name} {}", format_duration(ns))).collect();
+    format!("by what the kernel saw, it is {}", if parts.is_empty() { "no wait".into() } else { parts.join(", ") })
+}
+
 impl SparkTasks {
     /// What is known of the whole application.
     pub fn observed(&self, active: &[ActiveTasks], idle: &Idle) -> Observed {
@@ -365,6 +378,10 @@ impl SparkTasks {
             },
             runs_python: self.stages.values().any(|stage| stage.runs_python),
             hides_python: false,
+            waits: self.stages.values().filter_map(|stage| stage.waits).reduce(|mut all, more| {
+                all.merge(&more);
+                all
+            }),
         }
     }
 
@@ -395,6 +412,7 @@ impl SparkTasks {
             waited_ns: 0,
             runs_python: stage.runs_python,
             hides_python: false,
+            waits: stage.waits,
         }
     }
 }
