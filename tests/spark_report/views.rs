@@ -76,6 +76,27 @@ fn a_filter_chooses_tasks_and_applications() {
     assert!(limited.contains("idle is not known"), "{limited}");
 }
 
+/// A driver in `local-cluster` is the parent of its executors, and its process tree has their memory.
+#[test]
+fn the_driver_has_no_memory_of_executors_in_the_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("a.svg");
+    for (master, is_cluster) in [("local-cluster[2,1,1024]", true), ("spark://h1:7077", false)] {
+        let mut log = Log::new(json!({"spark.master": master}));
+        log.executor("1", 1, 0);
+        log.job(0, (0, 4000), &[(0, 0, 4000)]);
+        log.peaks("1", 0, &[("JVMHeapMemory", 100), ("ProcessTreeJVMRSSMemory", 300)]);
+        log.peaks("driver", 0, &[("JVMHeapMemory", 80), ("ProcessTreeJVMRSSMemory", 900)]);
+        log.task(&task(0, 0, "1", (0, 4000)));
+        log.run(&["-o", picture.to_str().unwrap()]).success();
+        let svg = std::fs::read_to_string(&picture).unwrap();
+        let driver = svg.split(">Memory of the driver").nth(1).unwrap_or_else(|| panic!("{svg}"));
+        assert!(svg.contains("RSS at most 300MiB"), "{svg}");
+        assert_eq!(driver.contains("RSS at most 900MiB"), !is_cluster, "{driver}");
+        assert_eq!(svg.contains("RSS not shown (it contains the executors)"), is_cluster, "{svg}");
+    }
+}
+
 /// The picture shows the steps of tasks and cores where they are, and each stage with its words.
 #[test]
 fn the_picture_has_every_step() {

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 const MIB: f64 = 1048576.0;
 const HEIGHT_PX: f64 = 60.0;
+/// Its place in [`AREAS`].
+const RSS: usize = 1;
 /// So many executors have a plot of their own.
 const EXECUTORS: usize = 6;
 
@@ -22,15 +24,23 @@ struct Sampled {
     stages: Vec<((i64, i64), i64, Peaks)>,
     /// Whether Python workers had memory, so that RSS is a sum of peaks that need not have been at the same time.
     has_python: bool,
+    /// Whether its RSS is that of all processes of the cluster, which it started.
+    has_cluster: bool,
 }
 
 impl Picture<'_> {
     /// Heap, RSS, execution and storage memory of executors; returns where they end. A log has the greatest of each stage.
     pub(super) fn areas(&self, svg: &mut Svg, mut y: f64) -> f64 {
         let tasks = self.analysis.tasks;
+        let master = self.page.contexts.first().and_then(|log| log.properties.get("spark.master"));
+        let starts_executors = master.is_some_and(|master| master.starts_with("local-cluster"));
         let mut executors: BTreeMap<(bool, usize, &str), Sampled> = BTreeMap::new();
         for (id, executor, peaks) in tasks.peaks_by_stage() {
-            let areas = peaks.areas();
+            let mut areas = peaks.areas();
+            let has_cluster = executor == "driver" && starts_executors;
+            if has_cluster {
+                areas[RSS] = None;
+            }
             if let Some(span_ns) = tasks.stages.get(&id).and_then(|stage| stage.extent_ns())
                 && areas.iter().any(Option::is_some)
             {
@@ -38,6 +48,7 @@ impl Picture<'_> {
                 let name = (executor == "driver", executor.len(), executor);
                 let sampled = executors.entry(name).or_default();
                 sampled.stages.push((span_ns, id.0, areas));
+                sampled.has_cluster = has_cluster;
                 sampled.has_python |= peaks.get("ProcessTreePythonRSSMemory").is_some();
             }
         }
@@ -62,10 +73,11 @@ impl Picture<'_> {
         let (inks, stages) = (&self.page.inks, &sampled.stages);
         let peak = |area: usize| stages.iter().filter_map(|(.., areas)| areas[area]).max();
         let names = AREAS.iter().enumerate().map(|(area, name)| match peak(area) {
-            Some(bytes) if *name == "RSS" && sampled.has_python => {
+            Some(bytes) if area == RSS && sampled.has_python => {
                 format!("RSS at most {} (peaks of JVM and Python added)", format_size(bytes))
             }
             Some(bytes) => format!("{name} at most {}", format_size(bytes)),
+            None if area == RSS && sampled.has_cluster => "RSS not shown (it contains the executors)".into(),
             None => format!("{name} not sampled"),
         });
         let names: Vec<String> = names.collect();
