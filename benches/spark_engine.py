@@ -9,6 +9,7 @@ python-package) with duckdb, polars and pyspark; CPU is that of this process and
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import statistics
 import sys
@@ -144,6 +145,8 @@ def spark_engine(folder: Path, master: str):
         builder = builder.config(key, "127.0.0.1")
     builder = builder.config("spark.sql.shuffle.partitions", "4").config("spark.driver.memory", "2g")
     spark = builder.config("spark.sql.files.maxPartitionBytes", "32m").getOrCreate()
+    # A cluster whose driver merely exits starts executors again and again meanwhile.
+    atexit.register(spark.stop)
     spark.sparkContext.setLogLevel("ERROR")
     events = spark.read.parquet(str(folder))
     counted = lat_spark.histogram(events, "10s", power=5)
@@ -197,7 +200,9 @@ def main() -> None:
                 if turn > 0 or arguments.runs == 0:
                     used.append(cpu_s() - before)
             median = statistics.median(used)
-            print(f"{name:10} {task:24} {median:7.2f} {each / max(median, 0.01):25,.0f}", flush=True)
+            stored = arguments.folder / "cells.parquet"
+            rows = pq.read_table(stored, columns=["n"]).num_rows if task.startswith("merge") else each
+            print(f"{name:10} {task:24} {median:7.2f} {rows / max(median, 0.01):25,.0f}", flush=True)
             if isinstance(result, np.ndarray):
                 digests[f"{name} {task}"] = buckets.digest(result)
     for name, found in digests.items():
