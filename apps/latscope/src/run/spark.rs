@@ -5,7 +5,8 @@ use crate::Failure;
 use crate::notes::WORDING;
 use crate::plan::{Reading, Spark as Plan};
 use latscope_capture_file::{Format, is_pipe};
-use latscope_event::Context;
+use latscope_event::{Context, Field};
+use latscope_filter::Filter;
 use latscope_pipeline::{Pipeline, SparkApplication};
 use latscope_series::spark::{SparkLimit, SparkMeasures, SparkTasks};
 use latscope_series::{SparkTaskWaits, SparkWaits};
@@ -13,6 +14,9 @@ use latscope_view_report::{ReportSection, SparkPicture, Theme, spark};
 use latscope_view_term::{Line, Room, SparkLevel, SparkReport, spark_wait_json, spark_wait_lines};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+
+/// What a filter may name of an application that has an end of its own.
+const PARTS: [Field; 3] = [Field::Job, Field::Sql, Field::Stage];
 
 pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     reports::ends_by_signal(pipeline.reading());
@@ -37,6 +41,8 @@ pub struct Application {
     pub tasks: SparkTasks,
     pub context: Context,
     waits: Option<(Vec<SparkTaskWaits>, Vec<String>)>,
+    /// Whether the filter names jobs, queries or stages, of which no more tasks come once they have ended.
+    is_chosen: bool,
 }
 
 impl Application {
@@ -48,7 +54,9 @@ impl Application {
         if let Some((waits, _)) = &waits {
             tasks.set_waits(waits);
         }
-        Ok(Application { tasks, context, waits })
+        let chosen = |filter: &Filter| PARTS.iter().any(|&part| filter.fields().contains(part));
+        let is_chosen = pipeline.reading().filter.as_ref().is_some_and(chosen);
+        Ok(Application { tasks, context, waits, is_chosen })
     }
 
     /// Holds it against limits. What is not over, or has an end that nobody knows, may still break those that it keeps so far.
@@ -71,7 +79,7 @@ impl Application {
         let jobs = self.tasks.jobs();
         let job = jobs.iter().find(|job| job.is_running || job.is_open);
         match (has(Context::SPARK_END), job) {
-            (true, None) if self.tasks.is_part && self.tasks.running() == 0 => None,
+            (true, None) if self.is_chosen && self.tasks.running() == 0 => None,
             (true, _) => Some(match has(Context::SPARK_SOURCE) {
                 true => "the application still runs and exceeds no limit so far; ask again when it has ended".into(),
                 false => "the log has no end of the application, which exceeds no limit so far: it still runs, or its driver was \

@@ -263,8 +263,7 @@ pub struct SparkTasks {
     pub exit_code: Option<i64>,
     /// From the start to the end of the application, nanoseconds; none where these are a part of its tasks.
     whole_ns: Option<(i64, i64)>,
-    /// Whether a filter left out tasks.
-    pub is_part: bool,
+    pub(super) is_part: bool,
     jobs: BTreeMap<i64, SparkGroup>,
     executions: BTreeMap<i64, SparkGroup>,
     peaks: BTreeMap<(u32, Option<(i64, i64)>), Peaks>,
