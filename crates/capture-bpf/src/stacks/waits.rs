@@ -171,7 +171,7 @@ mod tests {
         let mut look = |waits: &mut Waits, at_ns: u64, threads: &[u32]| {
             waits.start_pass(at_ns, 50);
             for &tid in threads {
-                let none = Record::read(&vec![0; Record::SIZE]);
+                let none = Record::read(&[0; Record::SIZE]);
                 let record = Record { tid, pid: tid, state: DISK_SLEEP, switches: 3, ..none };
                 waits.add(&record, &Parts::default(), &mut rows, clock);
             }

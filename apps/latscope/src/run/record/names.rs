@@ -57,7 +57,7 @@ pub fn insist<T, E>(mut attempt: impl FnMut() -> Result<T, E>, mut between: impl
 
 /// Whether the disk of the files has hardly any bytes left.
 pub fn is_full(write: &Path) -> bool {
-    rustix::fs::statvfs(&folder(write)).is_ok_and(|disk| disk.f_frsize.saturating_mul(disk.f_bavail) < LEAST_FREE_BYTES)
+    rustix::fs::statvfs(folder(write)).is_ok_and(|disk| disk.f_frsize.saturating_mul(disk.f_bavail) < LEAST_FREE_BYTES)
 }
 
 /// Removes these files; how many could be.
