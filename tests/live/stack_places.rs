@@ -81,7 +81,7 @@ fn filters_on_containers_find_the_same_in_the_kernel_as_afterwards() {
         "comm = contained and container.id = 5eed00c0ffee",
         "comm = contained and not container.id = 5eed00c0ffee",
         "comm = contained and container.name exists",
-        "comm = contained and not cgroup contains docker-5eed",
+        "comm = contained and not cgroup contains docker-5eed00c0",
     ];
     let traces = filters.map(|filter| folder.path().join(format!("{}.lat", filter.len())));
     let recordings: Vec<Background> =
