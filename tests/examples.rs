@@ -227,8 +227,9 @@ fn runs(example: &str, folder: &Path) -> bool {
     script = script.replace("latscope serve ", "latscope serve --listen 127.0.0.1:0 ");
     script = script.replace("--graphite 127.0.0.1:2003 ", "--graphite 127.0.0.1:0 ");
     if example.contains("spark --sample ") {
-        // A process that is called as an executor is; what the other commands read stays.
-        let executor = "bash -c 'sleep 2; :' CoarseGrainedExecutorBackend --executor-id 0 --app-id app-1 > /dev/null &";
+        // A process that is called as an executor is, once a busy machine has started it; what the other commands read stays.
+        let executor =
+            "bash -c 'sleep 4; :' CoarseGrainedExecutorBackend --executor-id 0 --app-id app-1 > /dev/null & sleep 1;";
         script = format!("{executor} {}", script.replace(" executors.csv", " sampled.csv"));
     }
     if let Some(python) = python() {
