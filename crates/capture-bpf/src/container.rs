@@ -82,9 +82,10 @@ impl Containers {
         let is_asked =
             [Field::ContainerName, Field::ContainerImage].iter().any(|&field| batch.fields().contains(field));
         let described = id.filter(|_| is_asked).map(|id| describe(&mut self.described, id));
-        let text = |of: Option<&'_ Option<String>>| of.and_then(Option::as_ref).map(|text| text.as_bytes().to_vec());
-        batch.push_text(Field::ContainerName, text(described.map(|one| &one.name)).as_deref());
-        batch.push_text(Field::ContainerImage, text(described.map(|one| &one.image)).as_deref());
+        let name = described.and_then(|one| one.name.as_deref());
+        let image = described.and_then(|one| one.image.as_deref());
+        batch.push_text(Field::ContainerName, name.map(str::as_bytes));
+        batch.push_text(Field::ContainerImage, image.map(str::as_bytes));
     }
 
     /// Forgets which process is where, as its number may be another's by now.
