@@ -328,6 +328,15 @@ fn a_limit_that_may_still_be_broken_is_undecided() {
     let lost = log(true, false).run(&["--fail-if", "failed > 0"]).failure(3);
     assert!(lost.contains("cannot be decided: the log lacks the end of job 1"), "{lost}");
     log(true, true).run(&["--fail-if", "failed > 0"]).success();
+    // An execution without an end: the listener of the driver dropped it.
+    let start = json!({"Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart", "executionId": 4,
+        "description": "q4", "details": "", "physicalPlanDescription": "", "time": START});
+    let mut whole = log(false, true);
+    whole.0 += &format!("{start}\n");
+    whole.event("ApplicationEnd", json!({"Timestamp": START + 2000}));
+    let lost = whole.run(&["--fail-if", "failed > 0"]).failure(3);
+    assert!(lost.contains("cannot be decided: the log lacks the end of SQL execution 4"), "{lost}");
+    assert!(whole.run(&["--fail-if", "tasks > 1"]).failure(1).contains("tasks is 3, which is > 1"));
 }
 
 /// The listener of the driver drops events when it does not keep up.
@@ -466,6 +475,10 @@ fn what_was_compacted_is_missing() {
     assert_eq!(idle(&report)["events missing"], 6000, "{}", report["idle"]);
     let text = latscope(&["spark", "-r", file]).success();
     assert!(text.contains("events are missing for 6s"), "{text}");
+    let undecided = latscope(&["spark", "-r", file, "--fail-if", "failed > 0"]).failure(3);
+    assert!(undecided.contains("2 parts of the rolled log are missing or compacted"), "{undecided}");
+    let exceeded = latscope(&["spark", "-r", file, "--fail-if", "tasks > 0"]).failure(1);
+    assert!(exceeded.contains("tasks is 1, which is > 0"), "{exceeded}");
 }
 
 /// A rolled log in this folder that has only its first part: a job that ends at 2 s, and a task that starts then.

@@ -12,6 +12,8 @@ use std::time::Duration;
 const LINE_BYTES: u64 = 4096;
 /// Most connections at a time.
 const CONNECTIONS: usize = 512;
+/// What is wrong with a line of any other.
+const TURNED_AWAY: &str = "comes while 512 connections are open";
 /// A connection that is silent for so long is closed.
 const SILENCE: Duration = Duration::from_secs(120);
 
@@ -27,7 +29,14 @@ struct Heard {
     unusable: Unusable,
 }
 
-/// How many lines cannot be used, and what is wrong with the first.
+impl Heard {
+    fn leave_out(&mut self, why: &'static str) {
+        self.unusable.0 += 1;
+        self.unusable.1.get_or_insert(why);
+    }
+}
+
+/// How many lines cannot be used, and what is wrong with the first; a connection that is turned away is one.
 pub type Unusable = (u64, Option<&'static str>);
 
 impl Graphite {
@@ -54,6 +63,7 @@ impl Graphite {
                     });
                 } else {
                     connections.fetch_sub(1, Ordering::Relaxed);
+                    lock(&taken).leave_out(TURNED_AWAY);
                 }
             }
         });
@@ -99,8 +109,7 @@ fn read(stream: &TcpStream, heard: &Mutex<Heard>) -> io::Result<()> {
                 Err(why) => Err(why),
             };
             if let Err(why) = used {
-                heard.unusable.0 += 1;
-                heard.unusable.1.get_or_insert(why);
+                heard.leave_out(why);
             }
         }
     }
@@ -131,5 +140,11 @@ mod tests {
             thread::sleep(Duration::from_millis(5));
         }
         assert!(matches!(graphite.unusable(), (3, Some(_))));
+        let open = || TcpStream::connect(graphite.address()).unwrap();
+        let more: Vec<TcpStream> = (0..=CONNECTIONS).map(|_| open()).collect();
+        while graphite.unusable().0 < 4 {
+            thread::sleep(Duration::from_millis(5));
+        }
+        drop(more);
     }
 }

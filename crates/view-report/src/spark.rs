@@ -8,7 +8,7 @@ use crate::page::Page;
 use crate::palette::{Inks, Theme};
 use crate::plot::{Axis, Plot, rounded};
 use crate::svg::{Area, Num, Svg, shortened, text_width};
-use latscope_event::{Context, Wording, format_duration, format_size};
+use latscope_event::{Context, Wording, format_duration, format_elapsed, format_size};
 use latscope_series::spark::{ActiveTasks, Analysis, Breakdown, SparkGroup, SparkTasks};
 use std::fmt::Write;
 
@@ -313,7 +313,12 @@ pub(crate) fn legend(svg: &mut Svg, (right, y): (f64, f64), names: &[(&str, &str
 }
 
 fn elapsed(seconds: f64) -> String {
-    if seconds == 0.0 { "0".into() } else { format_duration((seconds * 1e9).round() as u64) }
+    match (seconds * 1e9).round() as u64 {
+        0 => "0".into(),
+        // Ticks are then whole seconds apart.
+        ns @ 60_000_000_000.. => format_elapsed(ns, 1_000_000_000),
+        ns => format_duration(ns),
+    }
 }
 
 /// For each column where the layers end, core-nanoseconds from 0 on, idle cores last; and the highest of all.

@@ -2,10 +2,10 @@
 
 use super::{output, reports};
 use crate::Failure;
-use crate::notes::WORDING;
+use crate::notes::{WORDING, plural};
 use crate::plan::{Reading, Spark as Plan};
 use latscope_capture_file::{Format, is_pipe};
-use latscope_event::{Context, Field};
+use latscope_event::{Anomaly, Context, Field};
 use latscope_filter::Filter;
 use latscope_pipeline::{Pipeline, SparkApplication};
 use latscope_series::spark::{SparkLimit, SparkMeasures, SparkTasks};
@@ -79,7 +79,7 @@ impl Application {
         let jobs = self.tasks.jobs();
         let job = jobs.iter().find(|job| job.is_running || job.is_open);
         match (has(Context::SPARK_END), job) {
-            (true, None) if self.is_chosen && self.tasks.running() == 0 => None,
+            (true, None) if self.is_chosen && self.tasks.running() == 0 => self.incomplete(),
             (true, _) => Some(match has(Context::SPARK_SOURCE) {
                 true => "the application still runs and exceeds no limit so far; ask again when it has ended".into(),
                 false => "the log has no end of the application, which exceeds no limit so far: it still runs, or its driver was \
@@ -91,8 +91,25 @@ impl Application {
                  the log of its driver says how it ended",
                 job.id
             )),
-            (false, None) => None,
+            (false, None) => self.incomplete(),
         }
+    }
+
+    /// What the log of an application that has ended lacks, in words.
+    fn incomplete(&self) -> Option<String> {
+        let executions = self.tasks.executions();
+        if let Some(execution) = executions.iter().find(|execution| execution.is_running || execution.is_open) {
+            return Some(format!(
+                "the log lacks the end of SQL execution {}, though it has that of the application, which exceeds no limit as far as \
+                 is known; the log of its driver says how it ended",
+                execution.id
+            ));
+        }
+        let missing = self.context.tally.get(Anomaly::MissingParts);
+        (missing > 0).then(|| {
+            let (parts, are) = (plural(missing, "part"), if missing == 1 { "is" } else { "are" });
+            format!("{parts} of the rolled log {are} missing or compacted, and the rest exceeds no limit; read the whole log")
+        })
     }
 
     /// The report as text.
