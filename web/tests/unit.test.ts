@@ -7,7 +7,7 @@ import { lineOf, readLine } from "../src/filter/line.ts";
 import { Cube, type Cells } from "../src/series/cube.ts";
 import { ratio } from "../src/series/difference.ts";
 import { chance, divergence, explain, g2 } from "../src/series/explain.ts";
-import { innermost } from "../src/series/stacks.ts";
+import { distinct, innermost } from "../src/series/stacks.ts";
 import { quantileOf, quantiles, stepOf, STEPS } from "../src/series/percentiles.ts";
 import { fromHash, toHash } from "../src/state/hash.ts";
 import { INITIAL, reduce, type Box, type State } from "../src/state/state.ts";
@@ -59,6 +59,18 @@ describe("vectors", () => {
   });
   test("the function of a stack that a reader looks for", () => {
     for (const [stack, name] of vectors.stacks) expect([stack, innermost(stack)]).toEqual([stack, name]);
+  });
+  test("stacks of one function are told apart by who called it, and by what it called", () => {
+    const stacks = ["main;a;f;read", "main;b;f;read", "main;c;b;f;read", "main;g", "main;g;x_[k];y_[k]", "main;g;x_[k];z_[k]"];
+    expect([...distinct(stacks)]).toEqual([
+      ["main;a;f;read", "f < a"],
+      ["main;b;f;read", "f < b < main"],
+      ["main;c;b;f;read", "f < b < c"],
+      ["main;g", "g"],
+      ["main;g;x_[k];y_[k]", "g > x > y"],
+      ["main;g;x_[k];z_[k]", "g > x > z"],
+    ]);
+    expect(distinct(["", "a", "a"])).toEqual(new Map([["", "(empty)"], ["a", "a"]]));
   });
   test("divergences", () => {
     for (const [spot, rest, bits] of vectors.divergences) expect(divergence(spot, rest)).toBeCloseTo(bits, 9);

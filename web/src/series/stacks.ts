@@ -39,18 +39,54 @@ const CALLS = "p?readv?|p?writev?|preadv2|pwritev2|preadv64v2|pwritev64v2|preadv
 /** What only leads from the program into the kernel, or has no name, as the program has it. */
 const PLUMBING = new RegExp(`^(\\[|--$|0x|libc\\.so|libpthread|(__libc_|__GI___|__GI_|___|__)?(libc_)?((internal_)?syscall_cancel|(${CALLS})(_nocancel)?(@.*)?$))`);
 
+/** The place of the innermost function of the program in these frames, -1 if there are none. */
+function placeOf(frames: { name: string; kind: Kind }[]): number {
+  const last = (test: (frame: { name: string; kind: Kind }) => boolean) => frames.map(test).lastIndexOf(true);
+  const own = last(({ name, kind }) => kind !== "kernel" && !PLUMBING.test(name));
+  return own >= 0 ? own : Math.max(last(({ kind }) => kind !== "kernel"), Math.min(0, frames.length - 1));
+}
+
+const framesOf = (stack: string) => stack.split(";").filter((text) => text !== "").map(frame);
+
 /** The innermost function of a stack that is the program's; for labels. */
 export function innermost(stack: string): string {
-  const frames = stack.split(";").filter((text) => text !== "").map(frame);
-  const own = frames.filter(({ kind }) => kind !== "kernel");
-  return (own.filter(({ name }) => !PLUMBING.test(name)).at(-1) ?? own.at(-1) ?? frames[0])?.name ?? "(empty)";
+  const frames = framesOf(stack);
+  return frames[placeOf(frames)]?.name ?? "(empty)";
+}
+
+/**
+ * A label for each of these stacks: the innermost function, and where several have the same, what tells them apart: who called it
+ * (`<`), and what it called (`>`), as far as they differ.
+ */
+export function distinct(stacks: string[]): Map<string, string> {
+  const labels = new Map<string, string>();
+  const split = (group: [string, string[]][], depth: number) => {
+    const next = new Map<string, [string, string[]][]>();
+    for (const one of group) {
+      const step = one[1][depth] ?? "";
+      next.set(step, [...(next.get(step) ?? []), one]);
+    }
+    for (const [step, members] of next) {
+      for (const [stack] of next.size > 1 || depth === 0 ? members : []) labels.set(stack, (labels.get(stack) ?? "") + step);
+      if (members.length > 1 && depth < DEPTH) split(members, depth + 1);
+    }
+  };
+  const path = (stack: string): [string, string[]] => {
+    const frames = framesOf(stack);
+    const at = placeOf(frames);
+    const named = (sign: string) => ({ name }: { name: string }) => ` ${sign} ${name}`;
+    const callers = frames.slice(0, Math.max(at, 0)).reverse().map(named("<"));
+    return [stack, [frames[at]?.name ?? "(empty)", ...callers, ...frames.slice(at + 1).map(named(">"))]];
+  };
+  split([...new Set(stacks)].map(path), 0);
+  return labels;
 }
 
 /** The stacks of combinations with these weights; `by` are attributes between the root and the code. */
 export function stacks(data: Data, weights: Weights, by: string[], label: (attribute: number, value: Value) => string): Stacks {
   const names = data.head.attributes.map(({ name }) => name);
-  const place = names.indexOf("stack");
-  const values = data.head.attributes[place]?.values ?? [];
+  const stack = names.indexOf("stack");
+  const values = data.head.attributes[stack]?.values ?? [];
   const fields = by.map((name) => names.indexOf(name)).filter((attribute) => attribute >= 0);
   const root: Node = { name: "all", kind: "field", events: 0, time: 0, children: new Map() };
   const without: Sum = { events: 0, time: 0 };
@@ -59,7 +95,7 @@ export function stacks(data: Data, weights: Weights, by: string[], label: (attri
   for (let combination = 0; combination < weights.events.length; combination++) {
     const [events, time] = [weights.events[combination] as number, weights.time[combination] as number];
     if (events === 0) continue;
-    const number = (data.values[place] as Uint32Array)[combination] as number;
+    const number = (data.values[stack] as Uint32Array)[combination] as number;
     const value = values[number] as Value;
     if (value === null) {
       without.events += events;

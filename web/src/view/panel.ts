@@ -4,7 +4,7 @@ import type { Data, Exemplar, Spot, Value, Waiters } from "../capture-file/decod
 import { button, copy, el } from "../page/dom.ts";
 import type { Explanation, Finding } from "../series/explain.ts";
 import { valueKey } from "../series/cube.ts";
-import { innermost } from "../series/stacks.ts";
+import { distinct, innermost } from "../series/stacks.ts";
 import type { State } from "../state/state.ts";
 import type { Flames } from "./flames.ts";
 import { count, duration, events, percent, plain, size } from "./format.ts";
@@ -44,11 +44,20 @@ export interface PanelActions {
   json(): string;
 }
 
+/** Labels of the stacks of a trace, so that no two are alike. */
+const stackLabels = new WeakMap<Data, Map<string, string>>();
+
+function stackLabel(data: Data, values: Value[], stack: string): string {
+  let labels = stackLabels.get(data);
+  if (!labels) stackLabels.set(data, (labels = distinct(values.filter((value) => typeof value === "string"))));
+  return labels.get(stack) ?? innermost(stack);
+}
+
 /** A value as people read it. */
 export function label(data: Data, attribute: number, value: Value): string {
-  const kind = data.head.attributes[attribute]?.kind;
+  const { kind, name, values = [] } = data.head.attributes[attribute] ?? {};
   if (value === null) return "(none)";
-  if (typeof value === "string") return value === "" ? "(empty)" : plain(data.head.attributes[attribute]?.name === "stack" ? innermost(value) : value);
+  if (typeof value === "string") return value === "" ? "(empty)" : plain(name === "stack" ? stackLabel(data, values, value) : value);
   if (typeof value === "number") return String(value);
   if (!Array.isArray(value)) return "(others)";
   const [from, to] = value;
