@@ -32,9 +32,6 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
     reports::say_notes(&contexts);
     let events = cube.events();
     let waiting = waiting(pipeline, &contexts)?;
-    if events == 0 && waiting.is_empty() {
-        return Err(Failure::Input("There are no events to report, so no page was written.".into()));
-    }
     let options = ReportOptions {
         title: plan.title.clone().unwrap_or_else(|| title(pipeline)),
         wording: WORDING,
