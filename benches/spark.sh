@@ -34,3 +34,27 @@ for file in app-1 app-2.zstd; do
         /usr/bin/time -f "$file: $words: %U + %S CPU s, %M KB" "$latscope" $words -r "$folder/$file" >/dev/null
     done
 done
+
+# The history server of Spark with the same log, from its start until it has answered with the stages of the application.
+python=${LATSCOPE_SPARK_PYTHON:-target/spark/bin/python}
+[ -x "$python" ] && command -v java >/dev/null || { echo "history server: make spark installs Spark"; exit 0; }
+home=$("$python" -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')
+port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+mkdir "$folder/logs" && mv "$folder/app-1" "$folder/logs/"
+env -u SPARK_HOME SPARK_LOCAL_IP=127.0.0.1 java -Xmx4g -XX:+IgnoreUnrecognizedVMOptions --add-modules=jdk.incubator.vector \
+    --add-opens=java.base/java.lang=ALL-UNNAMED --add-opens=java.base/java.nio=ALL-UNNAMED --add-opens=java.base/sun.nio.ch=ALL-UNNAMED \
+    -Dspark.history.fs.logDirectory="file:$folder/logs" -Dspark.history.ui.port="$port" -cp "$home/jars/*" \
+    org.apache.spark.deploy.history.HistoryServer >"$folder/server.log" 2>&1 &
+server=$!
+trap 'kill $server 2>/dev/null; wait $server 2>/dev/null || true; rm -rf "$folder"' EXIT
+api=http://127.0.0.1:$port/api/v1/applications
+for ((turn = 0; turn < 600; turn++)); do
+    kill -0 "$server" || { tail -3 "$folder/server.log"; exit 3; }
+    id=$(curl -s "$api" | grep -o '"id" : "[^"]*' | head -1 | cut -d'"' -f4) && [ -n "$id" ] && break
+    sleep 1
+done
+stages=$(curl -s --max-time 1800 "$api/$id/stages" | grep -c '"stageId"') || true
+awk -v stages="$stages" -v hz="$(getconf CLK_TCK)" '
+    FILENAME ~ /stat$/ { sub(/.*\) /, ""); split($0, of, " "); user = of[12] / hz; kernel = of[13] / hz }
+    /^VmHWM/ { kib = $2 }
+    END { printf "app-1: history server, %d stages: %.2f + %.2f CPU s, %d KB\n", stages, user, kernel, kib }' "/proc/$server/stat" "/proc/$server/status"
