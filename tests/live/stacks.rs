@@ -2,7 +2,7 @@
 //! one computes.
 
 use super::lab::{Background, Disk, alone, events, number};
-use crate::program::{command, end, installed, root};
+use crate::program::{command, end, installed, latscope, root};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -106,6 +106,13 @@ impl Recorded {
     fn events(&self, filter: &str) -> Vec<Value> {
         events(&self.trace, COLUMNS, filter)
     }
+
+    /// What `--fail-if` says of these events.
+    fn judged(&self, words: &[&str], limit: &str) -> (Option<i32>, String) {
+        let judged =
+            latscope(&[&["percentiles", "-r", self.trace.to_str().unwrap(), "--fail-if", limit], words].concat());
+        (judged.status, judged.err)
+    }
 }
 
 pub fn text<'a>(event: &'a Value, key: &str) -> &'a str {
@@ -177,6 +184,14 @@ fn find_the_planted_cause() {
     // A wait that had not ended is beside the events; its age is less than 0.1 s of these ten.
     assert_share("archiver", seen_archiver, seen_archiver + seen_indexer, archiver, archiver + indexer, 3.0);
     assert_share("the whole", seen_archiver, recorded.took_ns, archiver, recorded.took_ns, 3.0);
+    // Reads of the indexer take 1 ms, and look like 10, which is the interval.
+    let (status, said) = recorded.judged(&["comm = indexer and name = pread64"], "p50 > 5ms");
+    assert!(
+        status == Some(3) && said.contains("sampled, so their latencies are known to within"),
+        "{status:?}: {said}"
+    );
+    let (status, said) = recorded.judged(&["comm = archiver and name = pread64"], "p50 > 1us");
+    assert_eq!(status, Some(1), "{said}");
     let functions: Vec<Value> = all.iter().filter(|event| text(event, "comm") == "indexer").cloned().collect();
     assert!(top(&sums(&functions, "stack")).contains("index_lookup;"), "{:?}", sums(&functions, "stack"));
 }
@@ -233,6 +248,8 @@ fn add_up_running_and_waiting() {
         let other = all.iter().find(|event| text(event, "state") == state && text(event, "in_iowait") != in_iowait);
         assert!(other.is_none(), "{other:?}");
     }
+    let (status, said) = recorded.judged(&["-s", "offcpu", "comm = indexer and name = pread64"], "p50 > 500us");
+    assert_eq!(status, Some(1), "timed: {said}");
     let waits: Vec<Value> = all.iter().filter(|event| text(event, "name") == "pread64").cloned().collect();
     let named = waits.iter().filter(|event| text(event, "stack_quality") == "complete").count();
     if std::fs::read_to_string("/proc/kallsyms").is_ok_and(|all| all.contains("bpf_task_work_schedule_resume_impl")) {

@@ -167,7 +167,7 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
         Note::Hosts { .. } => hosts(note),
         Note::NoTimes => {
             "its stacks are counted without times: every sample shows at one moment, so views over time say nothing \
-             (flamegraph and stacks do)"
+             (flamegraph and stacks do); if the numbers are times, as those of offcputime, give their unit: --unitslat us"
                 .into()
         }
         Note::NumbersInNames => {

@@ -234,6 +234,15 @@ impl Finding {
         self.bound.metric.is_latency() || matches!(self.bound.metric, Metric::Over(_))
     }
 
+    /// Whether it may be no finding, as latencies are known to within this, nanoseconds.
+    pub fn is_within(&self, ns: u64) -> bool {
+        match self.bound.metric {
+            // An event that was seen once may be shorter than the interval, or as long as two.
+            Metric::Over(above_ns) => above_ns <= 2 * ns,
+            _ => (self.value - self.bound.value).abs() <= ns as f64,
+        }
+    }
+
     /// Whether it is about the hosts of a cluster, and not about their requests.
     pub fn is_of_hosts(&self) -> bool {
         matches!(self.bound.metric, Metric::Hosts | Metric::Missing | Metric::Lag | Metric::Offset | Metric::Lost)

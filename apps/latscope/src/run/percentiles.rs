@@ -8,9 +8,9 @@ use super::output;
 use super::reports;
 use crate::Failure;
 use crate::notes::plural;
-use crate::plan::Percentiles as Plan;
+use crate::plan::{Folding, Percentiles as Plan, Reading, filter};
 use exact::{exact, require_events};
-use latscope_event::Context;
+use latscope_event::{Context, Note};
 use latscope_pipeline::Pipeline;
 use latscope_series::{AskedPercentiles, CountBy, ExactBuilder, HistogramSeries, Threshold, events_for};
 use latscope_view_report::{PercentilesChart, PercentilesOptions};
@@ -55,7 +55,7 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
         Some(options) => draw(pipeline, plan, &series, (&contexts, options))?,
     };
     refuse_unknown(plan, &contexts, printer.is_exceeded())?;
-    printer.verdict(reading)
+    printer.verdict(pipeline, &contexts)
 }
 
 /// Fails where `--fail-if` asks what waits and the traces do not say it.
@@ -84,6 +84,28 @@ pub fn refuse_unknown_waiting(contexts: &[Context], asker: &str) -> Result<(), F
         )));
     }
     Ok(())
+}
+
+/// The interval between the looks of which events are, where threads were sampled: no latency of theirs is known better. The longer
+/// one of 95 % of them, nanoseconds.
+fn sampled_every_ns(pipeline: &Pipeline, contexts: &[Context]) -> Result<Option<u64>, Failure> {
+    let interval = |note: &Note| match note {
+        &Note::Sampling { p95_ns, .. } => Some(p95_ns),
+        _ => None,
+    };
+    let Some(interval_ns) = contexts.iter().flat_map(|context| &context.notes).filter_map(interval).max() else {
+        return Ok(None);
+    };
+    let reading = pipeline.reading();
+    if reading.live.is_some() || pipeline.is_stream() {
+        return Ok(Some(interval_ns));
+    }
+    // A file may hold timed waits, too, and the filter may choose these.
+    let whole = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
+    let filter = filter(&whole, Some("stack_source = sampled".into()))?;
+    let sampled = reports::open(Reading { filter, ..reading.clone() }, None)?;
+    let (series, _) = sampled.series(&Folding::of_latencies(None), 1)?;
+    Ok(Some(interval_ns).filter(|_| series.total(None).totals().count > 0))
 }
 
 /// Prints the lines of a whole series.

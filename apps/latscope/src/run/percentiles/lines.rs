@@ -19,8 +19,9 @@ pub fn live(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     let mut lines = Lines::new(Printer::new(plan, Some(0), options, judged_by(plan))?, reading);
     let context = pipeline.intervals(&plan.folding, &mut lines)?;
     let printer = lines.finish()?;
-    reports::say_notes(&[context]);
-    printer.verdict(reading)
+    let contexts = [context];
+    reports::say_notes(&contexts);
+    printer.verdict(pipeline, &contexts)
 }
 
 /// Lines as intervals close of what is read while it is written.
@@ -38,7 +39,7 @@ pub fn streamed(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     let contexts = [context];
     reports::say_notes(&contexts);
     refuse_unknown(plan, &contexts, printer.is_exceeded())?;
-    printer.verdict(reading)
+    printer.verdict(pipeline, &contexts)
 }
 
 /// Prints intervals as they pass, or joins them until they have enough events.

@@ -1,12 +1,13 @@
 //! Lines of percentiles as they are printed, and the judgement of a threshold over them.
 
-use super::{axis_start_ns, options_of};
+use super::{axis_start_ns, options_of, sampled_every_ns};
 use crate::Failure;
 use crate::notes::plural;
 use crate::output::{self, Output};
-use crate::plan::{Percentiles as Plan, Reading, Shape};
+use crate::plan::{Percentiles as Plan, Shape};
 use crate::run::reports;
-use latscope_event::{Context, format_count};
+use latscope_event::{Context, format_count, format_duration};
+use latscope_pipeline::Pipeline;
 use latscope_series::{AskedPercentiles, CountBy, GroupInterval, HistogramSeries, Judging, Watch};
 use latscope_view_term::{PercentileOptions, Percentiles};
 use std::io::Write;
@@ -77,7 +78,8 @@ impl Printer<'_> {
     }
 
     /// Fails if the threshold was exceeded, or if there was nothing to hold it against.
-    pub fn verdict(self, reading: &Reading) -> Result<(), Failure> {
+    pub fn verdict(self, pipeline: &Pipeline, contexts: &[Context]) -> Result<(), Failure> {
+        let reading = pipeline.reading();
         let Printer { plan, table, watch, mut out, .. } = self;
         if plan.shape == Shape::Text {
             let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 1000 };
@@ -111,6 +113,17 @@ impl Printer<'_> {
             };
         };
         let (worst, finding) = &exceeded.worst;
+        if finding.is_of_events()
+            && let Some(interval_ns) = sampled_every_ns(pipeline, contexts)?
+            && finding.is_within(interval_ns)
+        {
+            let interval = format_duration(interval_ns);
+            return Err(Failure::Input(format!(
+                "--fail-if {}: {finding}, but these waits were sampled, so their latencies are known to within {interval} and the \
+                 limit cannot be judged. Use -s offcpu, which times every wait, or a limit further away.",
+                watch.threshold(),
+            )));
+        }
         let in_a_row = watch.threshold().intervals() > 1;
         let mut message = format!(
             "{} {} {} of {}",
