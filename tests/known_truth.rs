@@ -252,7 +252,9 @@ fn every_view_accounts_for_all_events() {
     assert_eq!(filtered.lines().count(), slow + 1);
 
     // By time in the queue: request latency is device latency and queue time together.
-    let request = latscope_with(&["events", "-r", "-", "--json", "--latency", "request"], input).success();
+    let request = latscope_with(&["events", "-r", "-", "--json", "--latency", "request"], input);
+    assert!(!request.err.contains("the time of its creation"), "{}", request.err);
+    let request = request.success();
     let request: Vec<_> = request.lines().map(json_event).collect();
     let expected: Vec<_> = truth
         .events
@@ -264,6 +266,13 @@ fn every_view_accounts_for_all_events() {
         })
         .collect();
     assert_events(&request, &expected, "--latency request");
+    // Without these records there is no such time, and who asks for it is told.
+    let text = String::from_utf8_lossy(input);
+    let lines = text.lines().filter(|line| !line.contains("block_rq_insert"));
+    let without: Vec<&str> = lines.filter(|line| !line.contains("block_io_start")).collect();
+    let without = without.join("\n") + "\n";
+    let noted = latscope_with(&["summary", "-r", "-", "--latency", "request"], without.as_bytes());
+    assert!(noted.err.contains("no request has the time of its creation"), "{}", noted.err);
 }
 
 #[test]

@@ -546,3 +546,48 @@ fn what_waits_keeps_its_tags() {
         assert!(shown.contains(&format!(",{waits}000000000,1,1,1,")), "{shown}");
     }
 }
+
+/// A filter that selects most events has the others explained; what it selects and has not completed stays on its side.
+#[test]
+fn what_waits_is_on_the_side_of_its_filter() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.txt");
+    let line = |ms: u64, event: &str| format!("  fio  7 [000] 100.{ms:03}000: block:block_rq_{event} [fio]\n");
+    let mut text = String::new();
+    for at in 0..40u64 {
+        let device = if at % 4 == 0 { "7,1" } else { "7,3" };
+        text += &line(at * 10, &format!("issue: {device} R 4096 () {} + 8", at * 8));
+        text += &line(at * 10 + 2, &format!("complete: {device} R () {} + 8", at * 8));
+    }
+    text += &line(401, "issue: 7,3 R 4096 () 800 + 8");
+    text += &line(900, "issue: 7,1 R 4096 () 900 + 8");
+    text += &line(902, "complete: 7,1 R () 900 + 8");
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    for (filter, side) in [("device = loop3", "baseline"), ("device = loop1", "selection")] {
+        let said = latscope(&["explain", "-r", file, filter]).success();
+        let hangs = format!("{side}, not completed: a request waits still, so far 501ms");
+        assert_eq!(said.contains(&hangs), filter == "device = loop3", "{filter}: {said}");
+    }
+    // Rows are of what completed, and who converts is told.
+    for (form, tells) in [("csv", true), ("jsonl", true), ("lat", false), ("parquet", false)] {
+        let to = folder.path().join(format!("t.{form}"));
+        let converted = latscope(&["convert", "-r", file, "-w", to.to_str().unwrap()]);
+        assert_eq!(
+            converted.err.contains("1 event without an end is not in the file"),
+            tells,
+            "{form}: {}",
+            converted.err
+        );
+    }
+    let refused = latscope(&["percentiles", "-r", file, "-y", "size", "--fail-if", "waiting > 0"]).failure(2);
+    assert!(refused.contains("what waits has an age"), "{refused}");
+    // Most intervals of 10 ms have no completion, and the last ones before the end only what waits.
+    let hlog = folder.path().join("t.hlog");
+    latscope(&["convert", "-r", file, "-w", hlog.to_str().unwrap(), "-i", "10ms"]).success();
+    let summary = latscope(&["summary", "-r", hlog.to_str().unwrap(), "--json"]).success();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&summary).unwrap()["total"]["count"], 41);
+    // Shares of what has completed say so beside those of all.
+    let said = latscope(&["explain", "-r", file, "device = loop3"]).success();
+    assert!(said.contains("of all waiting time of completed requests: not (device = loop3)"), "{said}");
+}

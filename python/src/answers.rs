@@ -178,8 +178,8 @@ pub fn is_read_once(pipeline: &Pipeline) -> bool {
     pipeline.reading().files.iter().any(|file| is_pipe(file))
 }
 
-/// The interactive page, if there are events, or requests that wait.
-pub fn page(pipeline: &Pipeline, title: String) -> Result<(Option<String>, Vec<Context>), Error> {
+/// The interactive page.
+pub fn page(pipeline: &Pipeline, title: String) -> Result<(String, Vec<Context>), Error> {
     let keys = |all: FieldSet| {
         let fields = if is_read_once(pipeline) { FieldSet::EVERY } else { pipeline.present(all) };
         report_keys(|field| fields.contains(field), pipeline.reading().files.len())
@@ -189,13 +189,7 @@ pub fn page(pipeline: &Pipeline, title: String) -> Result<(Option<String>, Vec<C
         Err(Error::NotDerivable { .. }) => pipeline.cube(&keys(FieldSet::EVERY), None),
         done => done,
     }?;
-    let mut waiting = 0;
-    pipeline.each_passing_waiter(&contexts, FieldSet::ALWAYS, |batch, mask| {
-        waiting += mask.map_or(batch.len(), |mask| mask.count());
-    })?;
-    if cube.events() == 0 && waiting == 0 {
-        return Ok((None, contexts));
-    }
+    let waiting = Some(pipeline.passing_unfinished(&contexts)?);
     let traces: Vec<String> = pipeline.reading().files.iter().map(|file| file.display().to_string()).collect();
     let options = ReportOptions {
         title,
@@ -204,12 +198,12 @@ pub fn page(pipeline: &Pipeline, title: String) -> Result<(Option<String>, Vec<C
         source: format!("-r {}", traces.join(" -r ")),
         traces,
         spots,
-        waiting: None,
+        waiting,
         section: None,
     };
     let cube = fit_report(cube, &contexts, &options, PAGE_BYTES);
     let page = latscope_view_report::report(&cube, &contexts, &options);
-    Ok((Some(page), contexts))
+    Ok((page, contexts))
 }
 
 /// What rows of the table of counters of Spark stand for.

@@ -184,13 +184,12 @@ fn find_the_planted_cause() {
     // A wait that had not ended is beside the events; its age is less than 0.1 s of these ten.
     assert_share("archiver", seen_archiver, seen_archiver + seen_indexer, archiver, archiver + indexer, 3.0);
     assert_share("the whole", seen_archiver, recorded.took_ns, archiver, recorded.took_ns, 3.0);
-    // Reads of the indexer take 1 ms, and look like 10, which is the interval.
-    let (status, said) = recorded.judged(&["comm = indexer and name = pread64"], "p50 > 5ms");
-    assert!(
-        status == Some(3) && said.contains("sampled, so their latencies are known to within"),
-        "{status:?}: {said}"
-    );
-    let (status, said) = recorded.judged(&["comm = archiver and name = pread64"], "p50 > 1us");
+    // Reads of the indexer take 1 ms, and look like 10, which is the interval; of ten one is seen.
+    for limit in ["p50 > 5ms", "mean > 2ms", "rate < 500"] {
+        let (status, said) = recorded.judged(&["comm = indexer and name = pread64"], limit);
+        assert!(status == Some(3) && said.contains("threads were sampled"), "{limit}, {status:?}: {said}");
+    }
+    let (status, said) = recorded.judged(&["comm = archiver and name = pread64"], "max > 1us");
     assert_eq!(status, Some(1), "{said}");
     let functions: Vec<Value> = all.iter().filter(|event| text(event, "comm") == "indexer").cloned().collect();
     assert!(top(&sums(&functions, "stack")).contains("index_lookup;"), "{:?}", sums(&functions, "stack"));

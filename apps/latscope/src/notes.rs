@@ -165,6 +165,11 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
             format!("the input is damaged at byte {}: it has {what}; the rest was not read", format_count(*byte))
         }
         Note::Hosts { .. } => hosts(note),
+        Note::NoQueueTimes => {
+            "no request has the time of its creation, so --latency request is the latency of the device; record \
+             block_rq_insert, too, or use latscope record"
+                .into()
+        }
         Note::NoTimes => {
             "its stacks are counted without times: every sample shows at one moment, so views over time say nothing \
              (flamegraph and stacks do); if the numbers are times, as those of offcputime, give their unit: --unitslat us"

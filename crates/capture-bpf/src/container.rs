@@ -3,6 +3,7 @@
 mod runtime;
 
 use latscope_event::{Batch, Field};
+use latscope_unwind::living;
 use runtime::Described;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -115,8 +116,11 @@ impl Groups {
             if self.of_pids.len() >= KEPT {
                 self.of_pids.clear();
             }
-            let read =
-                || std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok().and_then(|text| Group::of_lines(&text));
+            let read = || {
+                std::fs::read_to_string(format!("/proc/{}/cgroup", living(pid)))
+                    .ok()
+                    .and_then(|text| Group::of_lines(&text))
+            };
             return self.of_pids.entry(pid).or_insert_with(read).as_ref();
         }
         let due = self.walked.is_none_or(|walked| walked.elapsed() >= WALK_EVERY);

@@ -140,6 +140,8 @@ pub enum Note {
     },
     /// The events are counts without times.
     NoTimes,
+    /// Latencies shall count from the creation of requests, and no request has the time of its creation.
+    NoQueueTimes,
     /// The names of all counted stacks end in a number, which may be another count.
     NumbersInNames,
     /// Threads were looked at again and again: latencies of waits are sums of the intervals between looks that saw them.
@@ -150,6 +152,9 @@ pub enum Note {
         median_ns: u64,
         /// 95 % of the intervals were no longer, nanoseconds.
         p95_ns: u64,
+        /// The longest of them, nanoseconds. Traces of older versions have none.
+        #[serde(default)]
+        longest_ns: u64,
         /// How often was looked.
         passes: u64,
         /// How many looks were left out, as they would have exceeded the budget or came late.
@@ -255,6 +260,7 @@ impl Note {
             Note::Damage { .. } => "damage",
             Note::Hosts { .. } => "hosts",
             Note::NoTimes => "no_times",
+            Note::NoQueueTimes => "no_queue_times",
             Note::NumbersInNames => "numbers_in_names",
             Note::Sampling { .. } => "sampling",
             Note::ShortWaits { .. } => "short_waits",

@@ -150,6 +150,7 @@ mod tests {
             Note::UnrelatedClocks { first: why.clone(), clocks: ["wall".into(), "boot".into()] },
             Note::Damage { byte: 7, what: "a hole".into() },
             Note::NoTimes,
+            Note::NoQueueTimes,
         ] {
             let json = serde_json::to_value(&note).unwrap();
             assert_eq!(json["kind"], note.key());

@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
             Err(error) => return Err(Error::from(error).into()),
         };
         note_missing(&mut context, pass.missing_fields());
-        pass.tags_notes().into_iter().for_each(|note| context.note(note));
+        pass.notes().into_iter().for_each(|note| context.note(note));
         if self.pipeline.is_cancelled() {
             context.note(latscope_event::Note::Interrupted);
         }

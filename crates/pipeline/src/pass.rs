@@ -19,6 +19,8 @@ pub struct Pass<'a> {
     /// Fields of the filter that no event has had so far; empty once an event has passed.
     missing: FieldSet,
     has_events: bool,
+    /// Latencies shall count from the queue, and no event has had a time there so far.
+    lacks_queue: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -28,7 +30,8 @@ impl<'a> Pass<'a> {
         let shifted = Batch::new(FieldSet::ALWAYS);
         let tagger = reading.tagging.as_ref().and_then(Tagger::new);
         let (start_ns, bound, mask, has_events) = (None, None, Mask::default(), false);
-        Pass { reading, start_ns, bound, mask, shifted, tagger, missing, has_events }
+        let lacks_queue = reading.from_queue;
+        Pass { reading, start_ns, bound, mask, shifted, tagger, missing, has_events, lacks_queue }
     }
 
     /// Counts relative times of the filter from here: of several traces, from the start of the earliest.
@@ -42,9 +45,12 @@ impl<'a> Pass<'a> {
         if self.has_events { self.missing } else { FieldSet::default() }
     }
 
-    /// How far tags and events may be apart, where a database was asked, what came by a socket, and that a tag is missing.
-    pub fn tags_notes(&self) -> Vec<Note> {
-        let mut notes = self.reading.tagging.as_ref().map_or(Vec::new(), Tagging::notes);
+    /// That no event has a time in the queue, where latencies shall count from there; how far tags and events may be apart, where a
+    /// database was asked, what came by a socket, and that a tag is missing.
+    pub fn notes(&self) -> Vec<Note> {
+        let mut notes: Vec<Note> =
+            (self.lacks_queue && self.has_events).then_some(Note::NoQueueTimes).into_iter().collect();
+        notes.extend(self.reading.tagging.as_ref().map_or(Vec::new(), Tagging::notes));
         notes.extend(self.tagger.as_ref().filter(|_| self.has_events).and_then(Tagger::note));
         notes
     }
@@ -60,6 +66,7 @@ impl<'a> Pass<'a> {
     ) -> Result<(&'b Batch, Option<&'b Mask>), Error> {
         self.bind(context)?;
         let batch = if self.reading.from_queue {
+            self.lacks_queue = self.lacks_queue && !has(batch, Field::Queue);
             self.shifted = batch.counted_from_queue();
             &self.shifted
         } else {

@@ -47,6 +47,20 @@ impl Pipeline {
         })
     }
 
+    /// What had not ended and counts as waiting, as far as the filter lets it through.
+    ///
+    /// # Errors
+    /// When the filter cannot be bound to the times of a trace.
+    pub fn passing_unfinished(&self, contexts: &[Context]) -> Result<Vec<Unfinished>, Error> {
+        let mut requests = contexts.iter().flat_map(|context| &context.unfinished).filter(|request| request.counts());
+        let mut passing = Vec::new();
+        self.each_passing_waiter(contexts, FieldSet::ALWAYS, |batch, mask| {
+            let rows = requests.by_ref().take(batch.len()).enumerate();
+            passing.extend(rows.filter(|(row, _)| mask.is_none_or(|mask| mask.get(*row))).map(|(_, one)| one.clone()));
+        })?;
+        Ok(passing)
+    }
+
     /// As [`keep_passing`], of the files with these numbers: what a view names as waiting is a part of what it shows.
     pub(crate) fn keep_passing(&self, numbers: impl Iterator<Item = usize>, contexts: &mut [Context]) {
         let start_ns = common_start_ns(&self.reading, contexts);

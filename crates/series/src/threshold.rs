@@ -234,15 +234,6 @@ impl Finding {
         self.bound.metric.is_latency() || matches!(self.bound.metric, Metric::Over(_))
     }
 
-    /// Whether it may be no finding, as latencies are known to within this, nanoseconds.
-    pub fn is_within(&self, ns: u64) -> bool {
-        match self.bound.metric {
-            // An event that was seen once may be shorter than the interval, or as long as two.
-            Metric::Over(above_ns) => above_ns <= 2 * ns,
-            _ => (self.value - self.bound.value).abs() <= ns as f64,
-        }
-    }
-
     /// Whether it is about the hosts of a cluster, and not about their requests.
     pub fn is_of_hosts(&self) -> bool {
         matches!(self.bound.metric, Metric::Hosts | Metric::Missing | Metric::Lag | Metric::Offset | Metric::Lost)
@@ -277,6 +268,28 @@ impl Threshold {
         let is_level = |bound: &&Bound| bound.metric.is_latency();
         let bounds = self.condition.bounds();
         bounds.iter().filter(is_level).map(|bound| (bound.to_string(), bound.value as u64)).collect()
+    }
+
+    /// Whether samples of waits cannot tell if it is exceeded, which by them it is in this way, or not. They are taken every so many
+    /// nanoseconds and miss most shorter waits: what they say of percentiles, mean and shares is too high, and of numbers too low.
+    /// `longest_ns` is the longest that was seen.
+    pub fn is_unsure_of_samples(&self, exceeded: Option<&Finding>, interval_ns: u64, longest_ns: u64) -> bool {
+        let leans = |bound: &Bound| match bound.metric {
+            Metric::Quantile(_) | Metric::Mean | Metric::Min | Metric::Over(_) => bound.above == exceeded.is_some(),
+            Metric::Count | Metric::Rate | Metric::Bytes | Metric::Throughput => bound.above != exceeded.is_some(),
+            _ => false,
+        };
+        let is_near = |finding: &Finding| {
+            finding.bound.metric.is_latency() && (finding.value - finding.bound.value).abs() <= interval_ns as f64
+        };
+        // The longest one may have exceeded a bound that it kept by less.
+        let may_exceed = |bound: &Bound| {
+            exceeded.is_none()
+                && matches!(bound.metric, Metric::Max)
+                && longest_ns.saturating_add(interval_ns) as f64 >= bound.value
+        };
+        let bounds = self.condition.bounds();
+        bounds.iter().any(|bound| leans(bound) || may_exceed(bound)) || exceeded.is_some_and(is_near)
     }
 
     /// The percentiles (0 to 1) that it asks for.

@@ -18,6 +18,7 @@ mod wait;
 
 pub use jvm::{JvmError, request_jvm_map};
 pub use perf_map::PerfMap;
+pub use process::living;
 pub use stacks::Stacks;
 pub use wait::classes as wait_classes;
 

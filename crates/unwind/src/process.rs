@@ -227,10 +227,24 @@ fn started(pid: u32) -> Option<u64> {
     std::str::from_utf8(&stat[after + 1..]).ok()?.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
+/// A thread of a process that has its memory and its files: the first one, unless it has ended. Those that hang in the kernel outlive it
+/// when the process is killed.
+pub fn living(pid: u32) -> u32 {
+    let lives = |tid: &u32| {
+        let maps = File::open(format!("/proc/{tid}/maps"));
+        maps.and_then(|mut maps| maps.read(&mut [0])).is_ok_and(|read| read > 0)
+    };
+    if lives(&pid) {
+        return pid;
+    }
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).find(lives).unwrap_or(pid)
+}
+
 /// The executable mappings of a process, sorted.
 fn mappings(pid: u32) -> Option<Vec<Mapping>> {
     let mut text = Vec::new();
-    File::open(format!("/proc/{pid}/maps")).ok()?.take(LARGEST_MAPS).read_to_end(&mut text).ok()?;
+    File::open(format!("/proc/{}/maps", living(pid))).ok()?.take(LARGEST_MAPS).read_to_end(&mut text).ok()?;
     let mappings: Vec<_> = text.split(|&byte| byte == b'\n').filter_map(mapping).take(MOST_MAPPINGS).collect();
     // A process that is ending has none.
     (!mappings.is_empty()).then_some(mappings)
@@ -269,12 +283,12 @@ fn open(pid: u32, mapping: &Mapping, modules: &mut Modules) -> Option<Arc<Module
         return modules.vdso(|| {
             let mut bytes =
                 vec![0; usize::try_from(mapping.end - mapping.start).ok().filter(|&length| length < 1 << 20)?];
-            File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut bytes, mapping.start).ok()?;
+            File::open(format!("/proc/{}/mem", living(pid))).ok()?.read_exact_at(&mut bytes, mapping.start).ok()?;
             Some(bytes)
         });
     }
     let name = file_name(&mapping.path);
-    let mapped = PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
+    let mapped = PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", living(pid), mapping.start, mapping.end));
     modules.file(&mapped, name).or_else(|| {
         let file = open_inside(pid, mapping.path.trim_start_matches('/'))?;
         modules.open_file(&file, name)
@@ -301,7 +315,8 @@ pub fn has_mapped(pid: u32, name: &str) -> bool {
 /// Opens a regular file below the root of a process. Links lead nowhere outside of it, and a pipe or device is not waited for.
 fn open_inside(pid: u32, path: &str) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let root = rustix::fs::open(format!("/proc/{pid}/root"), flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
+    let root =
+        rustix::fs::open(format!("/proc/{}/root", living(pid)), flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     // Opened without effect first, since opening a device can do something.
     let found = rustix::fs::openat2(&root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve).ok()?;
@@ -311,4 +326,38 @@ fn open_inside(pid: u32, path: &str) -> Option<File> {
     let file = rustix::fs::openat2(&root, path, flags | OFlags::NONBLOCK, Mode::empty(), resolve).ok()?;
     let file = File::from(file);
     file.metadata().ok()?.is_file().then_some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::BufRead;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_has_its_code() {
+        // The first thread leaves by itself, as it does when a process is killed whose other threads hang.
+        let script = "import ctypes, threading, time\n\
+                      threading.Thread(target=time.sleep, args=(60,)).start()\n\
+                      print('ready', flush=True)\n\
+                      ctypes.CDLL(None).pthread_exit(None)\n";
+        let python = Command::new("python3").args(["-c", script]).stdout(Stdio::piped()).spawn();
+        let Ok(mut child) = python else {
+            eprintln!("skipped: there is no python3");
+            return;
+        };
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let pid = child.id();
+        let is_over = || std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.is_empty());
+        let until = Instant::now() + std::time::Duration::from_secs(30);
+        while !is_over() && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        let (ended, process) = (is_over(), Process::read(pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(ended, "the first thread goes on");
+        assert!(process.is_some_and(|process| process.mappings.iter().any(|one| one.path.contains("python"))));
+    }
 }

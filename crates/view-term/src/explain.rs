@@ -55,22 +55,31 @@ impl ExplanationView<'_> {
     /// Selection, findings and attributes, without what the trace says of itself.
     pub fn body(&self, columns: usize) -> Vec<Line> {
         let Explanation { quantity, total, selection, baseline, .. } = self.explanation;
-        let all = sum_words(*quantity);
+        // What waits still has a share of its own, of all there is.
+        let (all, of) = (sum_words(*quantity), if self.waits.is_some() { " of completed requests" } else { "" });
         let side = |name: &str, part: &Part, words: &str| {
             let events = share(part.events as f64, total.events as f64);
             let time = share(part.waiting_ns as f64, total.waiting_ns as f64);
             let count = caption::events(part.events);
-            wrap(&format!("{name}: {count} ({events}), {time} of all {all}: {words}"), columns)
+            wrap(&format!("{name}: {count} ({events}), {time} of all {all}{of}: {words}"), columns)
         };
-        let mut lines = side("selection", selection, &self.selection);
-        if let Some(waits) = &self.waits {
-            let mut text = format!("selection, not completed: {}", waits_words(waits, total));
+        // It is what the filter selects, which is the baseline where the others are explained.
+        let waits = |name: &str| {
+            let Some(waits) = &self.waits else { return Vec::new() };
+            let mut text = format!("{name}, not completed: {}", waits_words(waits, total));
             if !waits.shared.is_empty() {
                 text += &format!(": {}", words(&waits.shared));
             }
-            lines.extend(wrap(&text, columns));
+            wrap(&text, columns)
+        };
+        let mut lines = side("selection", selection, &self.selection);
+        if !self.is_inverted {
+            lines.extend(waits("selection"));
         }
         lines.extend(side("baseline", baseline, &self.baseline));
+        if self.is_inverted {
+            lines.extend(waits("baseline"));
+        }
         lines.extend(self.inversion(columns));
         lines.push(Line::default());
         lines.extend(self.findings(columns));

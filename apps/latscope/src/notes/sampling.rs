@@ -5,14 +5,27 @@ use latscope_event::{Note, format_count, format_duration};
 
 /// The sentence of [`Note::Sampling`].
 pub fn sampling(note: &Note) -> String {
-    let Note::Sampling { asked_ns, median_ns, p95_ns, passes, skipped, parts_ns, capped, drawn, left_out, moved } =
-        note
+    let Note::Sampling {
+        asked_ns,
+        median_ns,
+        p95_ns,
+        longest_ns,
+        passes,
+        skipped,
+        parts_ns,
+        capped,
+        drawn,
+        left_out,
+        moved,
+    } = note
     else {
         return String::new();
     };
     let [asked, median, p95, parts] = [asked_ns, median_ns, p95_ns, parts_ns].map(|&ns| format_duration(ns));
+    let longest =
+        if longest_ns > p95_ns { format!(", the longest {}", format_duration(*longest_ns)) } else { String::new() };
     let mut text = format!(
-        "threads were sampled {}, every {median} (95 % within {p95}, asked for {asked}): sums of latencies are unbiased, \
+        "threads were sampled {}, every {median} (95 % within {p95}{longest}, asked for {asked}): sums of latencies are unbiased, \
          but a wait that was seen once has the interval as its latency, and most shorter ones were not seen (-s offcpu \
          times every wait)",
         plural(*passes, "time")
@@ -119,6 +132,7 @@ mod tests {
             asked_ns: 50_000_000,
             median_ns: 50_000_000,
             p95_ns: 60_000_000,
+            longest_ns: 900_000_000,
             passes: skipped,
             skipped,
             parts_ns: 1000,
@@ -128,13 +142,18 @@ mod tests {
             moved: 0,
         };
         let one = sampling(&note(1, 1));
-        assert!(one.contains("sampled 1 time,") && one.contains("1 round was left out"), "{one}");
+        assert!(
+            one.contains("sampled 1 time, every 50ms (95 % within 60ms, the longest 900ms, asked for 50ms)")
+                && one.contains("1 round was left out"),
+            "{one}"
+        );
         assert!(one.contains("1 sample lacks its user stack") && !one.contains("dropped"), "{one}");
         let many = sampling(&note(2, 2000));
         let note = Note::Sampling {
             asked_ns: 1,
             median_ns: 1,
             p95_ns: 1,
+            longest_ns: 1,
             passes: 9,
             skipped: 0,
             parts_ns: 0,

@@ -54,6 +54,11 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     }
     let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
     let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
+    if folding.quantity != Quantity::Latency && fail_if.as_ref().is_some_and(Threshold::asks_what_waits) {
+        let message =
+            "--fail-if: what waits has an age and no other quantity yet; leave out -y, or oldest and waiting.";
+        return Err(Failure::Usage(message.into()));
+    }
     if typed.input.read.is_empty() && typed.exact {
         let message = "--exact needs a complete trace; record one first (latscope record) and read it with -r.";
         return Err(Failure::Usage(message.into()));

@@ -112,6 +112,14 @@ fn events(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
         }
     };
     writer.finish(&context).map_err(|error| Failure::output(&error))?;
+    let waiting = context.unfinished.iter().filter(|request| request.counts()).count() as u64;
+    if waiting > 0 && !matches!(conversion.target, Target::Lat | Target::Parquet) {
+        let are = if waiting == 1 { "is" } else { "are" };
+        say!(
+            "latscope: {} without an end {are} not in the file: .lat and .parquet keep what waits.",
+            notes::plural(waiting, "event")
+        );
+    }
     reports::say_notes(&contexts);
     notes::detail(&context).iter().for_each(|detail| say!("latscope: {}: {detail}", context.source));
     Ok(())

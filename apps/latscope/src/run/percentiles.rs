@@ -10,8 +10,8 @@ use crate::Failure;
 use crate::notes::plural;
 use crate::plan::{Folding, Percentiles as Plan, Reading, filter};
 use exact::{exact, require_events};
-use latscope_event::{Context, Note};
-use latscope_pipeline::Pipeline;
+use latscope_event::{Context, Field, FieldSet, Note};
+use latscope_pipeline::{Control, Pipeline};
 use latscope_series::{AskedPercentiles, CountBy, ExactBuilder, HistogramSeries, Threshold, events_for};
 use latscope_view_report::{PercentilesChart, PercentilesOptions};
 use latscope_view_term::PercentileOptions;
@@ -86,26 +86,33 @@ pub fn refuse_unknown_waiting(contexts: &[Context], asker: &str) -> Result<(), F
     Ok(())
 }
 
-/// The interval between the looks of which events are, where threads were sampled: no latency of theirs is known better. The longer
-/// one of 95 % of them, nanoseconds.
+/// Within what latencies are known, nanoseconds, where some of the events are samples: of waits it is the longest time between two
+/// looks, of times on a CPU the tick of the timer.
 fn sampled_every_ns(pipeline: &Pipeline, contexts: &[Context]) -> Result<Option<u64>, Failure> {
     let interval = |note: &Note| match note {
-        &Note::Sampling { p95_ns, .. } => Some(p95_ns),
+        &Note::Sampling { p95_ns, longest_ns, .. } => Some(longest_ns.max(p95_ns)),
         _ => None,
     };
-    let Some(interval_ns) = contexts.iter().flat_map(|context| &context.notes).filter_map(interval).max() else {
-        return Ok(None);
-    };
+    let noted_ns = contexts.iter().flat_map(|context| &context.notes).filter_map(interval).max();
     let reading = pipeline.reading();
-    if reading.live.is_some() || pipeline.is_stream() {
-        return Ok(Some(interval_ns));
+    if reading.live.is_some()
+        || pipeline.is_stream()
+        || pipeline.formats().iter().flatten().any(|format| format.is_series())
+    {
+        return Ok(noted_ns);
+    }
+    let source = FieldSet::EMPTY.with(&[Field::StackSource]);
+    if noted_ns.is_none() && !pipeline.columns(source).contains(Field::StackSource) {
+        return Ok(None);
     }
     // A file may hold timed waits, too, and the filter may choose these.
     let whole = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
-    let filter = filter(&whole, Some("stack_source = sampled".into()))?;
-    let sampled = reports::open(Reading { filter, ..reading.clone() }, None)?;
+    let filter = filter(&whole, Some("stack_source in (sampled, timer)".into()))?;
+    let sampled = Pipeline::open(Reading { filter, ..reading.clone() }, Control::default())?;
     let (series, _) = sampled.series(&Folding::of_latencies(None), 1)?;
-    Ok(Some(interval_ns).filter(|_| series.total(None).totals().count > 0))
+    let total = series.total(None);
+    let totals = total.totals();
+    Ok((totals.count > 0).then(|| noted_ns.unwrap_or(totals.max)))
 }
 
 /// Prints the lines of a whole series.

@@ -6,7 +6,7 @@ use crate::notes::{WORDING, plural};
 use crate::plan::Report;
 use latscope_capture_bpf::usual;
 use latscope_capture_file::is_pipe;
-use latscope_event::{Context, FieldSet, Unfinished, format_duration, format_size};
+use latscope_event::{FieldSet, format_duration, format_size};
 use latscope_pipeline::{Error, Pipeline};
 use latscope_series::{Cube, CubeKey};
 use latscope_view_report::{REPORT_TEMPLATE, ReportOptions, fit_report, report, report_keys};
@@ -31,7 +31,7 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
     }?;
     reports::say_notes(&contexts);
     let events = cube.events();
-    let waiting = waiting(pipeline, &contexts)?;
+    let waiting = pipeline.passing_unfinished(&contexts)?;
     let options = ReportOptions {
         title: plan.title.clone().unwrap_or_else(|| title(pipeline)),
         wording: WORDING,
@@ -59,17 +59,6 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
         );
     }
     Ok(())
-}
-
-/// What had not ended, as far as the filter lets it through.
-fn waiting(pipeline: &Pipeline, contexts: &[Context]) -> Result<Vec<Unfinished>, Failure> {
-    let mut requests = contexts.iter().flat_map(|context| &context.unfinished).filter(|request| request.counts());
-    let mut waiting = Vec::new();
-    pipeline.each_passing_waiter(contexts, FieldSet::ALWAYS, |batch, mask| {
-        let rows = requests.by_ref().take(batch.len()).enumerate();
-        waiting.extend(rows.filter(|(row, _)| mask.is_none_or(|mask| mask.get(*row))).map(|(_, one)| one.clone()));
-    })?;
-    Ok(waiting)
 }
 
 /// Reports which options could not be kept.

@@ -5,7 +5,7 @@ use crate::Failure;
 use crate::notes::{WORDING, plural};
 use crate::plan::{Reading, Spark as Plan};
 use latscope_capture_file::{Format, is_pipe};
-use latscope_event::{Anomaly, Context, Field};
+use latscope_event::{Anomaly, Context, Field, Unfinished};
 use latscope_filter::Filter;
 use latscope_pipeline::{Pipeline, SparkApplication};
 use latscope_series::spark::{SparkLimit, SparkMeasures, SparkTasks};
@@ -98,18 +98,32 @@ impl Application {
     /// What the log of an application that has ended lacks, in words.
     fn incomplete(&self) -> Option<String> {
         let executions = self.tasks.executions();
-        if let Some(execution) = executions.iter().find(|execution| execution.is_running || execution.is_open) {
+        // A filter on others leaves what is known of it, but none of its tasks.
+        let mut executions = executions.iter().filter(|execution| !self.is_chosen || !execution.stages.is_empty());
+        if let Some(execution) = executions.find(|execution| execution.is_running || execution.is_open) {
             return Some(format!(
                 "the log lacks the end of SQL execution {}, though it has that of the application, which exceeds no limit as far as \
                  is known; the log of its driver says how it ended",
                 execution.id
             ));
         }
-        let missing = self.context.tally.get(Anomaly::MissingParts);
-        (missing > 0).then(|| {
-            let (parts, are) = (plural(missing, "part"), if missing == 1 { "is" } else { "are" });
-            format!("{parts} of the rolled log {are} missing or compacted, and the rest exceeds no limit; read the whole log")
-        })
+        let (tally, is) = (&self.context.tally, |count| if count == 1 { "is" } else { "are" });
+        let lost = |one: &&Unfinished| !one.counts() && one.values.contains_key(Field::Task.name());
+        let lost = self.context.unfinished.iter().filter(lost).count() as u64;
+        let found = match () {
+            () if tally.get(Anomaly::MissingParts) > 0 => {
+                let missing = tally.get(Anomaly::MissingParts);
+                format!("{} of the rolled log {} missing or compacted", plural(missing, "part"), is(missing))
+            }
+            () if tally.get(Anomaly::Truncated) > 0 => "the log is cut".into(),
+            () if tally.get(Anomaly::UnparsedLines) > 0 => {
+                let malformed = tally.get(Anomaly::UnparsedLines);
+                format!("{} {} malformed", plural(malformed, "line"), is(malformed))
+            }
+            () if lost > 0 => format!("{} without an end {} in it", plural(lost, "task"), is(lost)),
+            () => return None,
+        };
+        Some(format!("{found}, and what is known exceeds no limit; read a whole log"))
     }
 
     /// The report as text.

@@ -233,7 +233,8 @@ impl StackEvents {
     /// Puts what has not ended into a batch of its own, and names it in the context, while the capture runs only what waits for I/O.
     /// Returns for how much of it that is so.
     fn fill_waiting(&mut self, names_all: bool) -> u64 {
-        let of = |(how, wait): (Waiting, &Wait)| (how, wait.doing, wait.start_ns, self.waits.age_ns(wait));
+        // Ages are lower bounds: nobody saw it between the first look that did and the one before.
+        let of = |(how, wait): (Waiting, &Wait)| (how, wait.doing, wait.seen_ns, self.waits.age_ns(wait));
         let waiting: Vec<(Waiting, Doing, u64, u64)> = self.lasting().into_iter().map(of).collect();
         let context = &mut self.programs.context;
         context.unfinished.clear();

@@ -120,9 +120,9 @@ impl Pace {
         (due as u64).saturating_sub(self.passes)
     }
 
-    /// Median and 95th percentile of the time between passes, and of that between the parts of a sample, nanoseconds.
-    pub fn quantiles(&self) -> [Option<[u64; 2]>; 2] {
-        [&self.intervals, &self.parts].map(|of| of.quantiles(&[0.5, 0.95], Rule::default())?.try_into().ok())
+    /// Median, 95th percentile and maximum of the time between passes, and of that between the parts of a sample, nanoseconds.
+    pub fn quantiles(&self) -> [Option<[u64; 3]>; 2] {
+        [&self.intervals, &self.parts].map(|of| of.quantiles(&[0.5, 0.95, 1.0], Rule::default())?.try_into().ok())
     }
 
     /// The time between passes that was asked for, nanoseconds.

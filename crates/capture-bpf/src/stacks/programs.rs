@@ -236,15 +236,16 @@ impl Programs {
             self.context.note(Note::ShortWaits { below_ns, count, time_ns, of_ns: time_ns + timed_ns, threads });
         }
         if let Some(pace) = pace
-            && let [Some([median_ns, p95_ns]), parts] = pace.quantiles()
+            && let [Some([median_ns, p95_ns, longest_ns]), parts] = pace.quantiles()
         {
             let note = Note::Sampling {
                 asked_ns: pace.asked_ns(),
                 median_ns,
                 p95_ns,
+                longest_ns,
                 passes: pace.passes,
                 skipped: pace.skipped(),
-                parts_ns: parts.map_or(0, |[_, p95_ns]| p95_ns),
+                parts_ns: parts.map_or(0, |[_, p95_ns, _]| p95_ns),
                 capped: of(Count::Capped),
                 drawn: lottery.kept,
                 left_out: lottery.left_out,

@@ -31,7 +31,7 @@ pub struct Wait {
     /// When it may have started: at the pass before the first that saw it, unless the scheduler timed it.
     pub start_ns: u64,
     /// Since when it waits for sure.
-    seen_ns: u64,
+    pub seen_ns: u64,
     /// The sum of the intervals of the passes that saw it.
     pub latency_ns: u64,
     pass: u64,

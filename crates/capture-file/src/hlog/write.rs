@@ -42,7 +42,8 @@ pub fn write_hlog<W: Write>(mut out: W, context: &Context, rows: impl IntoIterat
         builder.with_start_time(start).with_base_time(start);
     }
     let mut log = builder.begin_log_with(&mut out, &mut serializer)?;
-    for row in rows {
+    // An interval in which nothing completed has no histogram.
+    for row in rows.filter(|row| row.histogram.totals().count > 0) {
         let text = tag(&row.groups);
         let start = Duration::from_nanos(u64::try_from(row.time_ns.saturating_sub(log_start_ns)).unwrap_or(0));
         let histogram =

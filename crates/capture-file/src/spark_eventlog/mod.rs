@@ -108,24 +108,32 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             return Err(Error::new(name, Position::File, message));
         }
         session.add_missing(folder::missing(&files));
-        let mut previous: Option<PathBuf> = None;
+        let (mut previous, mut is_cut): (Option<PathBuf>, bool) = (None, false);
+        let last = files.last().cloned();
         for file in files {
-            if previous.is_some_and(|previous| !folder::follows(&previous, &file)) {
+            if is_cut || previous.is_some_and(|previous| !folder::follows(&previous, &file)) {
                 session.start_gap();
             }
             let is_compacted = folder::is_compacted(&file);
             previous = Some(file.clone());
-            let flow = match Input::open(&file, options.progress) {
+            let flow;
+            (flow, is_cut) = match Input::open(&file, options.progress) {
                 Ok(file) => read_file(file, &mut session)?,
-                // The last part may have been cut before it held anything.
+                // A part may have been cut before it held anything.
                 Err(error) if error.message == CUT_SO_EARLY => {
                     session.add_cut();
+                    is_cut = true;
                     continue;
                 }
                 Err(error) => return Err(error),
             };
             if is_compacted {
                 session.end_compacted();
+            }
+            // The last one may hold nothing yet.
+            if last.as_ref() != previous.as_ref() && previous.as_ref().is_some_and(|file| is_empty(file)) {
+                session.add_cut();
+                is_cut = true;
             }
             if flow.is_break() {
                 break;
@@ -154,9 +162,13 @@ pub fn is_event(line: &[u8]) -> bool {
     line::parse(line).is_some_and(|event| !matches!(event, line::Event::Other | line::Event::Unknown))
 }
 
-/// Reads one file of the log; `Break` when nobody wants more.
-fn read_file(input: Input, session: &mut Session) -> Result<ControlFlow<()>, Error> {
-    let unpacked = Arc::clone(&input.unpacked);
+fn is_empty(file: &Path) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.len() == 0)
+}
+
+/// Reads one file of the log; `Break` when nobody wants more, and whether it ends in the middle.
+fn read_file(input: Input, session: &mut Session) -> Result<(ControlFlow<()>, bool), Error> {
+    let (unpacked, cuts) = (Arc::clone(&input.unpacked), session.cuts());
     let mut flow = ControlFlow::Continue(());
     each_line_of(input.lines_up_to(LONGEST_LINE), |piece| {
         flow = match piece {
@@ -174,8 +186,10 @@ fn read_file(input: Input, session: &mut Session) -> Result<ControlFlow<()>, Err
         };
         Ok(flow)
     })?;
-    if unpacked.is_cut.load(Ordering::Relaxed) {
+    let is_cut = unpacked.is_cut.load(Ordering::Relaxed);
+    if is_cut {
         session.add_cut();
     }
-    Ok(flow)
+    // Or its last line is.
+    Ok((flow, is_cut || session.cuts() > cuts))
 }

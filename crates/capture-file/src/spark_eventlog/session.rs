@@ -91,6 +91,9 @@ struct Running {
     removed_ns: Option<i64>,
     /// Whether parts of the log are missing in which it may have ended.
     may_have_ended: bool,
+    /// Whether another attempt did its work: Spark kills it then, and of one that does not die it writes no end.
+    is_outdone: bool,
+    speculative: bool,
 }
 
 /// An application in the middle of its log.
@@ -110,6 +113,8 @@ pub struct Session<'a, 'b> {
     executors: BTreeMap<u32, Executor>,
     peaks: Peaks,
     running: HashMap<i64, Running>,
+    /// How many of them are speculative copies.
+    copies: usize,
     /// The tasks that have ended: a bit for each, by their number divided by 64.
     ended: BTreeMap<i64, u64>,
     latest_ns: i64,
@@ -180,6 +185,7 @@ impl<'a, 'b> Session<'a, 'b> {
             executors: BTreeMap::new(),
             peaks: Peaks::default(),
             running: HashMap::new(),
+            copies: 0,
             ended: BTreeMap::new(),
             latest_ns: 0,
             gap_ns: None,
@@ -200,9 +206,14 @@ impl<'a, 'b> Session<'a, 'b> {
 
     /// Counts a file that ends in the middle.
     pub fn add_cut(&mut self) {
-        if self.rows.context.tally.get(Anomaly::Truncated) == 0 {
+        if self.cuts() == 0 {
             self.rows.context.tally.add(Anomaly::Truncated, 1);
         }
+    }
+
+    /// How many files, or lines at their ends, are cut so far.
+    pub fn cuts(&self) -> u64 {
+        self.rows.context.tally.get(Anomaly::Truncated)
     }
 
     /// Counts parts of the log that are not there.
@@ -215,8 +226,7 @@ impl<'a, 'b> Session<'a, 'b> {
     /// The application has ended, though the log lacks that: its last part is missing, if it is not cut.
     pub fn add_end(&mut self) {
         if !std::mem::replace(&mut self.has_ended, true) {
-            let is_cut = self.rows.context.tally.get(Anomaly::Truncated) > 0;
-            self.add_missing(u64::from(!is_cut));
+            self.add_missing(u64::from(self.cuts() == 0));
             self.running.values_mut().for_each(|running| running.may_have_ended = true);
         }
     }
@@ -288,7 +298,8 @@ impl<'a, 'b> Session<'a, 'b> {
             Event::ExecutorRemoved(removed) => {
                 let id = self.rows.batch.intern(Field::Executor, removed.id.as_bytes());
                 let reason = shortened(removed.reason.as_deref().unwrap_or_default());
-                let at_ns = moment(removed.at_ms)?;
+                // One that died at its start was never added, and yet it is a sign of life.
+                let at_ns = if self.has_ended { moment(removed.at_ms)? } else { self.reach(removed.at_ms)? };
                 let of_it = self.running.values_mut().filter(|running| running.executor == id);
                 of_it.for_each(|running| running.removed_ns = Some(at_ns));
                 return self.executor(id, at_ns, reason);
@@ -599,8 +610,20 @@ impl<'a, 'b> Session<'a, 'b> {
         let executor = self.rows.batch.intern(Field::Executor, info.executor.as_bytes());
         let host = self.rows.batch.intern(Field::Host, info.host.as_bytes());
         let (index, attempt) = (info.index, info.attempt);
-        let (removed_ns, may_have_ended) = (None, false);
-        let running = Running { start_ns, stage, index, attempt, executor, host, removed_ns, may_have_ended };
+        let (removed_ns, may_have_ended, is_outdone, speculative) = (None, false, false, info.speculative);
+        let running = Running {
+            start_ns,
+            stage,
+            index,
+            attempt,
+            executor,
+            host,
+            removed_ns,
+            may_have_ended,
+            is_outdone,
+            speculative,
+        };
+        self.copies += usize::from(speculative);
         self.running.insert(info.id, running);
         Ok(())
     }
@@ -622,10 +645,20 @@ impl<'a, 'b> Session<'a, 'b> {
         is_first
     }
 
+    /// Marks the other attempt where this one was, or had, a speculative copy.
+    fn outdo(&mut self, task: &TaskEnd, was_copy: bool) {
+        let (stage, info) = ((task.stage, task.stage_attempt), &task.info);
+        if was_copy || info.speculative || self.copies > 0 {
+            let same = |running: &&mut Running| running.stage == stage && running.index == info.index;
+            self.running.values_mut().filter(same).for_each(|running| running.is_outdone = true);
+        }
+    }
+
     /// A task that ended, however it did.
     fn task(&mut self, task: &TaskEnd) -> Result<ControlFlow<()>, &'static str> {
         let info = &task.info;
-        self.running.remove(&info.id);
+        let was_copy = self.running.remove(&info.id).is_some_and(|running| running.speculative);
+        self.copies = self.copies.saturating_sub(usize::from(was_copy));
         if !self.ends_first(info.id) {
             self.rows.context.tally.add(Anomaly::RepeatedTasks, 1);
             return Ok(ControlFlow::Continue(()));
@@ -646,6 +679,9 @@ impl<'a, 'b> Session<'a, 'b> {
             "Success" => None,
             reason => Some(reason),
         };
+        if error.is_none() {
+            self.outdo(task, was_copy);
+        }
         let batch = &mut self.rows.batch;
         batch.push_i64(Field::Time, start_ns);
         batch.push_u64(Field::Latency, latency_ns);

@@ -205,7 +205,7 @@ impl<'a> Events<'a> {
         }
         context.unfinished = unfinished;
         note_missing(&mut context, sink.pass.missing_fields());
-        sink.pass.tags_notes().into_iter().for_each(|note| context.note(note));
+        sink.pass.notes().into_iter().for_each(|note| context.note(note));
         keep_passing(self.reading, &mut context);
         sink.failure.map_or(Ok((context, ended)), Err)
     }

@@ -99,6 +99,11 @@ impl Limit {
             let Some((row, (low, high))) = row.and_then(|row| row.interval.map(|interval| (row, interval))) else {
                 return format!("{} (no interval)", bound.text);
             };
+            if row.interval.is_some_and(|(_, high)| high <= bound.least(row)) {
+                let (count, limit) = (pair.hanging_ns.len(), signed(self.1, bound.least(row)));
+                let wait = if count == 1 { "1 request waits".into() } else { format!("{count} requests wait") };
+                return format!("{} ({limit}; {wait} still, longer than any of the base took)", bound.text);
+            }
             let between = |(low, high)| format!("between {} and {}", signed(self.1, low), signed(self.1, high));
             let (least, all) = (bound.least(row), row.joint.filter(|_| low > bound.least(row)));
             let all = all
@@ -197,6 +202,11 @@ impl Bound {
         if exceeds && (count > 1 || pair.still.is_some()) { count } else { 0 }
     }
 
+    /// Whether what hangs may lift it to any value: it counts with its age so far. Few are above a percentile, however long they take.
+    fn is_open(&self, pair: &Pair) -> bool {
+        self.quantile.is_none() && !pair.hanging_ns.is_empty()
+    }
+
     /// The standstill at the end of the run, if it lasts for more of the time than the part of requests that may lie above the percentile.
     /// Whoever has one request at a time makes no other while it hangs, so the requests that hang are few, however long it takes.
     fn standstill(&self, pair: &Pair, row: &Difference) -> Option<Standstill> {
@@ -215,7 +225,8 @@ impl Bound {
         }
         match (row.joint, row.interval) {
             (Some((low, _)), _) if row.finding == Finding::Slower && low > least => Judgement::Exceeded,
-            (_, Some((_, high))) if high <= least => Judgement::Kept,
+            // How long those take that hang nobody knows, and the mean has no upper end.
+            (_, Some((_, high))) if high <= least && !self.is_open(pair) => Judgement::Kept,
             _ => Judgement::Unknown,
         }
     }

@@ -131,7 +131,8 @@ impl SparkTasks {
             span(extent, Count::Pending, unlaunched);
             for attempts in attempts {
                 span((extent.0, attempts[0].start_ns), Count::New, cpus);
-                waits(extent.0, &attempts).into_iter().for_each(|wait| span(wait, Count::Pending, cpus));
+                let until_ns = if stage.is_undone() { extent.1 } else { extent.0 };
+                waits((extent.0, until_ns), &attempts).into_iter().for_each(|wait| span(wait, Count::Pending, cpus));
             }
         }
         let mut slow: Vec<(i64, bool, bool, (i64, i64))> = Vec::new();
@@ -147,9 +148,10 @@ impl SparkTasks {
     }
 }
 
-/// When a task waited to be launched, from the start of its stage on: until its first attempt, and between attempts that did not succeed.
-/// What Spark launches after a success replaces lost results, or is a copy that nobody waits for.
-fn waits(start_ns: i64, attempts: &[&Task]) -> Vec<(i64, i64)> {
+/// When a task waited to be launched, from the start of its stage on: until its first attempt, between attempts that did not succeed, and
+/// behind the last one, until the end of a stage that is not done. What Spark launches after a success replaces lost results, or is a copy
+/// that nobody waits for.
+fn waits((start_ns, end_ns): (i64, i64), attempts: &[&Task]) -> Vec<(i64, i64)> {
     let (mut waits, mut since_ns) = (Vec::new(), start_ns);
     for task in attempts {
         if since_ns < task.start_ns {
@@ -157,8 +159,11 @@ fn waits(start_ns: i64, attempts: &[&Task]) -> Vec<(i64, i64)> {
         }
         since_ns = since_ns.max(task.end_ns);
         if !task.has_failed {
-            break;
+            return waits;
         }
+    }
+    if since_ns < end_ns {
+        waits.push((since_ns, end_ns));
     }
     waits
 }

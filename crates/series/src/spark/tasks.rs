@@ -105,17 +105,27 @@ impl SparkStage {
         let ends = [
             self.span_ns,
             first.zip(last),
-            self.open_ns.map(|open| if self.unlaunched() > 0 { open } else { (open.0, open.0) }),
+            self.open_ns
+                .map(|open| if self.unlaunched() > 0 || self.waits_for_retry() { open } else { (open.0, open.0) }),
         ];
         let ends = || ends.iter().flatten();
         Some((ends().map(|span| span.0).min()?, ends().map(|span| span.1).max()?))
     }
 
+    /// Whether it has not done its work: it failed, or has no end.
+    pub(super) fn is_undone(&self) -> bool {
+        self.has_failed || self.is_running || self.open_ns.is_some()
+    }
+
+    /// Whether all attempts of a task failed, and the next one has not come.
+    fn waits_for_retry(&self) -> bool {
+        self.is_undone() && self.attempts().iter().any(|attempts| attempts.iter().all(|task| task.has_failed))
+    }
+
     /// How many of its tasks were never launched: they waited until it failed, or the log or the application ended. A stage that is
     /// complete launched all; the log may lack some.
     pub(super) fn unlaunched(&self) -> u64 {
-        let waits = self.has_failed || self.is_running || self.open_ns.is_some();
-        if waits { self.count.min(MOST_TASKS).saturating_sub(self.attempts().len() as u64) } else { 0 }
+        if self.is_undone() { self.count.min(MOST_TASKS).saturating_sub(self.attempts().len() as u64) } else { 0 }
     }
 
     /// Run time of its tasks by the cores that they held, core-nanoseconds.

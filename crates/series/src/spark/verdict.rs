@@ -119,6 +119,8 @@ pub struct Observed {
     pub exit_code: Option<i64>,
     /// Tasks and cores from start to end.
     pub load: Load,
+    /// Whether tasks of other stages used cores, too.
+    pub is_shared: bool,
     /// What idle cores cost by cause, core-nanoseconds.
     pub idle: BTreeMap<IdleCause, u128>,
     /// Median of the tasks, nanoseconds.
@@ -294,12 +296,12 @@ impl Observed {
     }
 
     fn utilisation_findings(&self, findings: &mut Vec<Finding>) {
-        // Tasks of other stages that ran at the same time used cores too.
-        let is_shared = self.load.task_ns > u128::from(self.sums.task_ns) * 5 / 4;
         // What tasks lost otherwise, to deserialization for example, idle cores do not explain.
         let unused = self.load.core_ns.saturating_sub(self.held_run_ns);
         let is_idle = self.load.idle_ns >= unused / 2;
-        let Some(value) = self.utilisation().filter(|value| *value < 0.50 && is_idle && !is_shared) else { return };
+        let Some(value) = self.utilisation().filter(|value| *value < 0.50 && is_idle && !self.is_shared) else {
+            return;
+        };
         let cost = |causes: &[IdleCause]| causes.iter().filter_map(|cause| self.idle.get(cause)).sum::<u128>();
         let reasons = [
             (Verdict::Parallelism, cost(&[IdleCause::FewTasks]), "stages had fewer tasks than cores"),
@@ -369,6 +371,7 @@ impl SparkTasks {
                 .collect(),
             exit_code: self.failed_exit(),
             load: Load::between(active, (i64::MIN, i64::MAX)),
+            is_shared: false,
             idle: idle.by_cause().into_iter().map(|(cause, (_, core_ns))| (cause, core_ns)).collect(),
             median_ns: median(self.tasks().map(super::tasks::Task::took_ns)),
             throttled: self.usage.throttled(),
@@ -398,6 +401,9 @@ impl SparkTasks {
         let is_there = |executor: &&super::SparkExecutor| {
             executor.is_lost() && (span_ns.0..=span_ns.1).contains(&executor.span_ns.1)
         };
+        let load = Load::between(active, span_ns);
+        // Sums are of tasks that have ended, so of a stage that has others nobody knows.
+        let is_shared = stage.running == 0 && load.task_ns > u128::from(stage.sums.task_ns) * 5 / 4;
         Observed {
             sums: stage.sums.clone(),
             held_run_ns: stage.held_run_ns(),
@@ -405,7 +411,8 @@ impl SparkTasks {
             lost: self.executors.iter().filter(is_there).map(|executor| executor.removed.clone()).collect(),
             driver: Vec::new(),
             exit_code: None,
-            load: Load::between(active, span_ns),
+            load,
+            is_shared,
             idle: by_cause,
             median_ns: median(stage.tasks.iter().map(super::tasks::Task::took_ns)),
             throttled: (0, 0, 0),

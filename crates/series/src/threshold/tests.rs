@@ -11,6 +11,38 @@ fn holds(text: &str, values: &[u64]) -> bool {
 }
 
 #[test]
+fn samples_of_waits_decide_what_they_can() {
+    // Each was seen once or more often, 50 ms apart.
+    let mut histogram = Histogram::new(Grid::FINE, false);
+    [50u64, 50, 100, 600].iter().for_each(|ms| histogram.record(ms * 1_000_000, 0));
+    let histogram = histogram.to_sparse();
+    let judged = Judged::new(&histogram, 1, 1_000_000_000);
+    for (text, is_exceeded, is_unsure) in [
+        // Most short ones were not seen, so percentiles are lower in truth, and there are more.
+        ("p99 > 300ms", true, true),
+        ("mean > 10ms", true, true),
+        ("over(300ms) > 1%", true, true),
+        ("count < 5", true, true),
+        ("rate > 4", false, true),
+        ("p50 < 10ms", false, true),
+        ("p99 > 1s", false, false),
+        ("count > 3", true, false),
+        ("p50 < 200ms", true, false),
+        // The longest was seen, within an interval.
+        ("max > 500ms", true, false),
+        ("max > 580ms", true, true),
+        ("max > 620ms", false, true),
+        ("max > 1s", false, false),
+        ("max > 500ms and p99 > 500ms", true, true),
+    ] {
+        let threshold = Threshold::parse(text).unwrap();
+        let finding = threshold.judge(&judged).exceeded();
+        assert_eq!(finding.is_some(), is_exceeded, "{text}");
+        assert_eq!(threshold.is_unsure_of_samples(finding.as_ref(), 50_000_000, 600_000_000), is_unsure, "{text}");
+    }
+}
+
+#[test]
 fn conditions_hold_as_they_read() {
     let values: Vec<u64> = (1..=1000).map(|at| at * 1_000_000).collect();
     for (text, expected) in [

@@ -22,6 +22,8 @@ pub struct Printer<'a> {
     warned: bool,
     /// What is in flight after this moment may be missing.
     complete_until_ns: Option<i64>,
+    /// The longest latency that was judged.
+    longest_ns: u64,
     pub out: Output,
 }
 
@@ -36,7 +38,7 @@ impl Printer<'_> {
         let table = Percentiles::new(&plan.percentiles, &folding.by, folding.quantity, to_unix_ns).with(options);
         let watch = plan.fail_if.clone().map(Watch::new);
         let out = output::open(plan.output.as_deref())?;
-        Ok(Printer { plan, table, watch, judged_by, warned: false, complete_until_ns: None, out })
+        Ok(Printer { plan, table, watch, judged_by, warned: false, complete_until_ns: None, longest_ns: 0, out })
     }
 
     /// Counts times as the file does whose first intervals these are.
@@ -60,7 +62,10 @@ impl Printer<'_> {
     pub fn watch(&mut self, series: &HistogramSeries) {
         let all = self.plan.all && !self.plan.folding.by.is_empty();
         let judging = Judging { all, ..Judging::new(&self.judged_by) };
-        self.watch.iter_mut().for_each(|watch| watch.see(series, &judging));
+        if let Some(watch) = &mut self.watch {
+            watch.see(series, &judging);
+            self.longest_ns = self.longest_ns.max(series.total(None).totals().max);
+        }
     }
 
     /// Says at once, the first time, that the threshold is exceeded: whoever watches a stall need not wait for its end.
@@ -80,7 +85,7 @@ impl Printer<'_> {
     /// Fails if the threshold was exceeded, or if there was nothing to hold it against.
     pub fn verdict(self, pipeline: &Pipeline, contexts: &[Context]) -> Result<(), Failure> {
         let reading = pipeline.reading();
-        let Printer { plan, table, watch, mut out, .. } = self;
+        let Printer { plan, table, watch, mut out, longest_ns, .. } = self;
         if plan.shape == Shape::Text {
             let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 1000 };
             let legend = table.legend(columns);
@@ -89,6 +94,17 @@ impl Printer<'_> {
         table.left_out().iter().for_each(|sentence| say!("latscope: {sentence}"));
         out.finish().map_err(|error| Failure::output(&error))?;
         let Some(watch) = &watch else { return Ok(()) };
+        let finding = watch.exceeded().map(|exceeded| exceeded.worst.1);
+        if let Some(interval_ns) = sampled_every_ns(pipeline, contexts)?
+            && watch.threshold().is_unsure_of_samples(finding.as_ref(), interval_ns, longest_ns)
+        {
+            return Err(Failure::Input(format!(
+                "--fail-if {} cannot be decided: threads were sampled, so latencies are known to within {} (for times on a CPU, a tick), \
+                 and most shorter waits were not seen. Use -s offcpu, which times every wait, or limits like max > 1s and oldest > 1s.",
+                watch.threshold(),
+                format_duration(interval_ns)
+            )));
+        }
         let Some(exceeded) = watch.exceeded() else {
             let is_part = reading.live.is_none() && reports::was_interrupted(reading);
             if is_part {
@@ -113,17 +129,6 @@ impl Printer<'_> {
             };
         };
         let (worst, finding) = &exceeded.worst;
-        if finding.is_of_events()
-            && let Some(interval_ns) = sampled_every_ns(pipeline, contexts)?
-            && finding.is_within(interval_ns)
-        {
-            let interval = format_duration(interval_ns);
-            return Err(Failure::Input(format!(
-                "--fail-if {}: {finding}, but these waits were sampled, so their latencies are known to within {interval} and the \
-                 limit cannot be judged. Use -s offcpu, which times every wait, or a limit further away.",
-                watch.threshold(),
-            )));
-        }
         let in_a_row = watch.threshold().intervals() > 1;
         let mut message = format!(
             "{} {} {} of {}",

@@ -27,11 +27,12 @@ impl Session<'_, '_> {
         self.end_with_executors();
         let count = self.rows.count;
         let wait = if self.has_ended { Wait::Lossy } else { Wait::Counts };
-        // Spark writes no end of a task that runs when the application ends. Of a stage that is complete, the listener dropped events.
+        // Spark writes no end of a task that runs when the application ends. Of a stage that is complete, the listener dropped events,
+        // unless another attempt did the work: it was killed then, and never died.
         let is_lost = |running: &Running| {
             let (stage, has_ended) = (&running.stage, self.has_ended);
             let may_run = self.stages.contains_key(stage) && !self.complete_stages.contains_key(stage);
-            running.may_have_ended || has_ended && !may_run
+            running.may_have_ended || has_ended && !may_run && !running.is_outdone
         };
         let wait_of = |running: &Running| if is_lost(running) { Wait::Lossy } else { Wait::Counts };
         let mut running: Vec<(i64, Running, Wait)> =
