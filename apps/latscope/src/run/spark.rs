@@ -102,8 +102,7 @@ impl Application {
         let mut executions = executions.iter().filter(|execution| !self.is_chosen || !execution.stages.is_empty());
         if let Some(execution) = executions.find(|execution| execution.is_running || execution.is_open) {
             return Some(format!(
-                "the log lacks the end of SQL execution {}, though it has that of the application, which exceeds no limit as far as \
-                 is known; the log of its driver says how it ended",
+                "the log lacks the end of SQL execution {}, and what is known exceeds no limit; the log of its driver says how it ended",
                 execution.id
             ));
         }
