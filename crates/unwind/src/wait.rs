@@ -111,6 +111,10 @@ mod tests {
         for (stack, wanted) in [
             ("submit_bio_wait __blkdev_direct_IO_simple blkdev_read_iter vfs_read", "direct read"),
             ("__iomap_dio_rw iomap_dio_rw ext4_file_read_iter vfs_read", "direct read"),
+            (
+                "folio_wait_writeback __filemap_fdatawait_range filemap_fdatawait_keep_errors sync_inodes_sb __iterate_supers ksys_sync",
+                "sync",
+            ),
             ("__iomap_dio_rw iomap_dio_rw xfs_file_dio_read xfs_file_read_iter", "direct read"),
             ("__iomap_dio_rw iomap_dio_rw ext4_dio_write_iter vfs_write", "direct write"),
             ("submit_bio_wait __blkdev_direct_IO_simple blkdev_write_iter vfs_write", "direct write"),
