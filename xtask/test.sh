@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every test, once. Tests of the live machine have it one at a time and mostly wait, so all others run beside them. They share its disks and
+# Every test, once. Tests of the live machine have it one at a time and mostly wait, so all others run beside them; the examples of texts wait
+# for it, too, and would keep others from running. They share its disks and
 # processors with whatever else runs there, so up to three tests that fail are run again, alone: what fails twice fails, and what passes then
 # is named as such in the last lines.
 set -uo pipefail
@@ -9,10 +10,10 @@ beside=
 trap '[ -z "$beside" ] || kill "$beside" 2>/dev/null; rm -rf "$work"' EXIT
 run() { "$CARGO" test --release --workspace --locked --no-fail-fast "$@"; }
 run --no-run || exit
-run --tests -- --test-threads 1 live:: >"$work/live" 2>&1 &
+run --tests -- --test-threads 1 live:: examples:: >"$work/live" 2>&1 &
 beside=$!
 status=0
-run --tests -- --skip live:: 2>&1 | tee "$work/others" || status=1
+run --tests -- --skip live:: --skip examples:: 2>&1 | tee "$work/others" || status=1
 wait "$beside" || status=1
 beside=
 cat "$work/live"

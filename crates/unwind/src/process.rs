@@ -350,7 +350,7 @@ mod tests {
         std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let pid = child.id();
         let is_over = || std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.is_empty());
-        let until = Instant::now() + std::time::Duration::from_secs(30);
+        let until = Instant::now() + Duration::from_secs(30);
         while !is_over() && Instant::now() < until {
             std::thread::yield_now();
         }
