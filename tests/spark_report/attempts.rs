@@ -278,7 +278,7 @@ fn an_original_that_hangs_behind_its_copy_runs() {
     };
     let report = log(true);
     assert_eq!((number(&report, "/running_tasks"), number(&report, "/counters/numTasks")), (1, 1));
-    assert_eq!(steps(&report), [[1000, 1], [2000, 2], [4000, 1], [60_000, 0]]);
+    assert_eq!(steps(&report), [[0, 0], [1000, 1], [2000, 2], [4000, 1], [60_000, 0]]);
     // Without a copy its end was dropped.
     assert_eq!(number(&log(false), "/running_tasks"), 0);
 }
