@@ -582,7 +582,7 @@ fn what_waits_is_on_the_side_of_its_filter() {
     }
     let refused = latscope(&["percentiles", "-r", file, "-y", "size", "--fail-if", "waiting > 0"]).failure(2);
     assert!(refused.contains("what waits has an age"), "{refused}");
-    let noted = latscope(&["summary", "-r", file, "--latency", "request"]);
+    let noted = latscope(&["summary", "-r", file, "--latency", "request", "--json"]);
     assert!(noted.err.contains("no request has the time of its creation"), "{}", noted.err);
     // Most intervals of 10 ms have no completion, and the last ones before the end only what waits.
     let hlog = folder.path().join("t.hlog");
