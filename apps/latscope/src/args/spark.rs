@@ -20,7 +20,7 @@ Examples:
   latscope spark -r app-20261121011349-0000 'job = 56'
 
 Exit status: 0 done, 1 a limit of --fail-if was broken, 2 wrong usage, 3 the log could not be read,
-or a limit cannot be decided, as the application has not ended or its cores are not known.";
+or a limit cannot be decided, as the application has not ended, its log is incomplete or its cores are not known.";
 
 /// Print the report of a Spark application from its event log
 ///

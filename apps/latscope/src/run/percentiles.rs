@@ -93,7 +93,10 @@ fn sampled_every_ns(pipeline: &Pipeline, contexts: &[Context]) -> Result<Option<
         &Note::Sampling { p95_ns, longest_ns, .. } => Some(longest_ns.max(p95_ns)),
         _ => None,
     };
-    let noted_ns = contexts.iter().flat_map(|context| &context.notes).filter_map(interval).max();
+    // Where the scheduler timed every wait, too, samples only add stacks to some of them.
+    let is_timed = |context: &&Context| context.notes.iter().any(|note| matches!(note, Note::ShortWaits { .. }));
+    let sampled = contexts.iter().filter(|context| !is_timed(context));
+    let noted_ns = sampled.flat_map(|context| &context.notes).filter_map(interval).max();
     let reading = pipeline.reading();
     if reading.live.is_some()
         || pipeline.is_stream()
@@ -107,7 +110,9 @@ fn sampled_every_ns(pipeline: &Pipeline, contexts: &[Context]) -> Result<Option<
     }
     // A file may hold timed waits, too, and the filter may choose these.
     let whole = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
-    let filter = filter(&whole, Some("stack_source in (sampled, timer)".into()))?;
+    let all_timed = noted_ns.is_none() && contexts.iter().any(|context| is_timed(&context));
+    let sources = if all_timed { "stack_source = timer" } else { "stack_source in (sampled, timer)" };
+    let filter = filter(&whole, Some(sources.into()))?;
     let sampled = Pipeline::open(Reading { filter, ..reading.clone() }, Control::default())?;
     let (series, _) = sampled.series(&Folding::of_latencies(None), 1)?;
     let total = series.total(None);
