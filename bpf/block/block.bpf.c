@@ -154,7 +154,7 @@ static __always_inline void remember(struct request *rq, u64 issue_ns, bool with
 		issuer->start_ns = bpf_ktime_get_ns();
 	if (config.events) {
 		/* Kernels without their own BTF know no task that may be looked into. */
-		if (direct && (with_issuer || stacked))
+		if (direct && with_issuer)
 			task = bpf_get_current_task_btf();
 		if (with_issuer && direct) {
 			issuer->pid = task->tgid;
@@ -175,6 +175,8 @@ static __always_inline void remember(struct request *rq, u64 issue_ns, bool with
 			issuer->cgroup = bpf_get_current_cgroup_id();
 		issuer->dev = device_of(rq, direct);
 		issuer->letters = letters_of(FIELD(direct, rq, cmd_flags));
+		if (stacked && !with_issuer && issuer->letters / MODES == FLUSH)
+			look_at_flush(rq, issuer);
 		if (!wanted_device(issuer->dev) || !wanted_issuer(issuer)) {
 			/* What an earlier request of the same address left: no program ran when that completed. */
 			if (!bpf_map_delete_elem(&in_flight, &key))
@@ -183,7 +185,7 @@ static __always_inline void remember(struct request *rq, u64 issue_ns, bool with
 		}
 		if (direct && with_issuer && config.want_about)
 			issuer->about = about_task(task, AT_ABOUT);
-		if (stacked)
+		if (stacked && with_issuer)
 			look_at_issue(task, issuer);
 	}
 	if (bpf_map_update_elem(&in_flight, &key, &kept, BPF_NOEXIST) == -EEXIST) {
@@ -193,7 +195,7 @@ static __always_inline void remember(struct request *rq, u64 issue_ns, bool with
 	/* If there is no place, the event will be without its issuer, and count as such. */
 }
 
-static __always_inline int on_issue(struct request *rq, const bool direct)
+static __always_inline int on_issue(struct request *rq, const bool direct, const bool stacked)
 {
 	u64 key = (u64)rq, now = bpf_ktime_get_ns();
 	struct block_issuer *issuer = bpf_map_lookup_elem(&in_flight, &key);
@@ -201,7 +203,7 @@ static __always_inline int on_issue(struct request *rq, const bool direct)
 	if (issuer)
 		issuer->issue_ns = now;
 	else
-		remember(rq, now, config.issuer_at_issue, direct, false);
+		remember(rq, now, !stacked && config.issuer_at_issue, direct, stacked);
 	return 0;
 }
 
@@ -399,6 +401,8 @@ static __always_inline void emit(struct request *rq, struct block_issuer *issuer
 				count(RING_FULL);
 			return;
 		}
+		if (!issuer->wait)
+			looked = looked == LOOKED_SLOW ? LOOKED_KERNEL : LOOKED_NOT;
 	}
 	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 	if (!record) {
@@ -480,13 +484,19 @@ int BPF_PROG(start_raw, struct request *rq)
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(issue, struct request *rq)
 {
-	return on_issue(rq, true);
+	return on_issue(rq, true, false);
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(issue_stacked, struct request *rq)
+{
+	return on_issue(rq, true, true);
 }
 
 SEC("raw_tp/block_rq_issue")
 int BPF_PROG(issue_raw, struct request *rq)
 {
-	return on_issue(rq, false);
+	return on_issue(rq, false, false);
 }
 
 /* The request becomes part of another and is gone. */

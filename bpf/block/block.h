@@ -79,8 +79,11 @@ struct block_record {
 #define LETTERS_ABOUT (~0U)
 #define LETTERS_ISSUED (~1U)
 #define LETTERS_RETURNED (~2U)
-/* Why somebody looked whether the issuer of a request still waits for it. */
-enum looked { LOOKED_NOT, LOOKED_SLOW, LOOKED_FAST };
+/*
+ * Why somebody looked whether the issuer of a request still waits for it. LOOKED_KERNEL: it is slow, and no thread was looked at, as
+ * a thread of the kernel issued it, or nobody saw who did.
+ */
+enum looked { LOOKED_NOT, LOOKED_SLOW, LOOKED_FAST, LOOKED_KERNEL };
 #define NO_QUEUE (~0ULL)
 #define NO_OFFSET (~0ULL)
 

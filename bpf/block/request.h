@@ -19,8 +19,23 @@ struct request_queue {
 
 enum mq_rq_state { MQ_RQ_IDLE, MQ_RQ_IN_FLIGHT, MQ_RQ_COMPLETE };
 
+struct list_head {
+	struct list_head *next;
+} KERNEL;
+
+/* Flushes of a hardware queue: one is under way for all requests of one of the lists, others gather in the other. */
+struct blk_flush_queue {
+	unsigned int flush_running_idx : 1;
+	struct list_head flush_queue[2];
+} KERNEL;
+struct blk_mq_hw_ctx {
+	struct blk_flush_queue *fq;
+} KERNEL;
+
 struct request {
 	struct request_queue *q;
+	struct blk_mq_hw_ctx *mq_hctx;
+	struct list_head queuelist;
 	enum mq_rq_state state;
 	u32 cmd_flags;
 	u32 rq_flags;
@@ -33,6 +48,13 @@ struct request {
 /* Before 5.16 the disk hung on the request. */
 struct request___before_5_16 {
 	struct gendisk *rq_disk;
+} KERNEL;
+
+/* Before 6.6 requests that wait for a flush had a link of their own. */
+struct request___before_6_6 {
+	struct {
+		struct list_head list;
+	} flush;
 } KERNEL;
 
 enum rqf_flags {

@@ -140,6 +140,47 @@ static __always_inline void look_at_issue(struct task_struct *task, struct block
 		to->issued = hand_on_issue(task);
 }
 
+/* The first of the requests that this flush, which was just issued, is for; 0 when it is none that the kernel made of them. */
+static __always_inline u64 flush_is_for(struct request *rq)
+{
+	struct blk_flush_queue *queue = BPF_CORE_READ(rq, mq_hctx, fq);
+	u64 head, first = 0, link;
+
+	if (!queue)
+		return 0;
+	head = (u64)queue + bpf_core_field_offset(struct blk_flush_queue, flush_queue);
+	if (BPF_CORE_READ_BITFIELD_PROBED(queue, flush_running_idx))
+		head += bpf_core_type_size(struct list_head);
+	if (bpf_probe_read_kernel(&first, sizeof(first), (void *)head) || !first || first == head)
+		return 0;
+	if (bpf_core_field_exists(((struct request___before_6_6 *)0)->flush.list))
+		link = bpf_core_field_offset(struct request___before_6_6, flush.list);
+	else
+		link = bpf_core_field_offset(struct request, queuelist);
+	return first - link;
+}
+
+/*
+ * The kernel makes one request of the flushes of several, and issues it from a thread of its own. Who submitted the first of
+ * these waits for it, like the others.
+ */
+static __always_inline void look_at_flush(struct request *rq, struct block_issuer *to)
+{
+	u64 key = flush_is_for(rq);
+	struct block_issuer *first = key ? bpf_map_lookup_elem(&in_flight, &key) : 0;
+
+	if (!first || first->dev != to->dev)
+		return;
+	to->cgroup = first->cgroup;
+	to->issued = first->issued;
+	to->wait = first->wait;
+	to->pid = first->pid;
+	to->tid = first->tid;
+	to->about = first->about;
+	__builtin_memcpy(to->comm, first->comm, sizeof(to->comm));
+	__builtin_memcpy(to->process, first->process, sizeof(to->process));
+}
+
 /*
  * Whether the issuer of a request that completed at this time is looked at, and why: enum looked. Every request pays for this, so
  * its time, multiplied, stands for a random number: requests at equal distances are spread evenly.

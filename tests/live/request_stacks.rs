@@ -63,6 +63,48 @@ fn slow_requests_have_the_stack_of_the_thread_that_waits() {
     assert!(!has_returns() || table.contains("archive_scan"), "{table}");
 }
 
+/// The kernel makes one request of the flushes of several threads and issues it from a thread of its own: their code waits for it.
+#[test]
+fn flushes_have_the_stack_of_a_thread_that_waits_for_them() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&["--sync", "30ms"]);
+    let folder = tempfile::tempdir().unwrap();
+    let trace = |name: &str| folder.path().join(format!("{name}.lat"));
+    let (slow, all) = (trace("slow"), trace("all"));
+    let record = |stacks: &str, trace: &Path| {
+        let words = ["record", "-s", "block", "--stacks", stacks, "-w", trace.to_str().unwrap(), &disk.filter()];
+        Background::latscope(&words)
+    };
+    let recordings = [record("slow=10ms", &slow), record("slow=100ms,all", &all)];
+    let fio = ["--rw=randwrite", "--ioengine=psync", "--fdatasync=1", "--size=1m", "--io_size=160k"];
+    crate::program::end(&mut super::lab::fio_command(&disk, &fio), b"").success();
+    // One that hangs.
+    let hanging = Background::latscope(&["record", "-s", "block", "--stacks", "slow=100ms", "-w", trace("hung").to_str().unwrap()]);
+    let mut sync = command("setpriv");
+    sync.args(["--pdeathsig", "KILL", "dd", "if=/dev/zero", "bs=4k", "count=1", "oflag=direct", "conv=fsync,notrunc"]);
+    let _sync = Background::new(sync.arg("status=none").arg(format!("of={}", disk.path)));
+    std::thread::sleep(std::time::Duration::from_millis(15));
+    disk.signal("STOP");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let hung = hanging.interrupt();
+    let ended = recordings.map(|recording| recording.interrupt());
+    disk.signal("CONT");
+    assert!(hung.status == Some(0) && ended.iter().all(|ended| ended.status == Some(0)), "{} {}", hung.err, ended[0].err);
+    let flushes = events(&slow, COLUMNS, "kind = flush and lat > 10ms");
+    assert!(flushes.len() > 20, "{}", ended[0].err);
+    let stacked: Vec<&Value> = flushes.iter().filter(|flush| text(flush, "stack").contains("blkdev_issue_flush")).collect();
+    assert!(stacked.len() * 10 >= flushes.len() * 9, "{} of {}: {}", stacked.len(), flushes.len(), ended[0].err);
+    for flush in &stacked {
+        assert_eq!((text(flush, "comm"), text(flush, "wait_class")), ("fio", "device flush"), "{flush}");
+        assert_eq!(text(flush, "stack_source"), "completion", "{flush}");
+    }
+    assert!(!ended[0].err.contains("moved on"), "{}", ended[0].err);
+    let flushes = events(&all, COLUMNS, "kind = flush and comm = fio");
+    assert!(flushes.len() > 20 && flushes.iter().all(|flush| text(flush, "stack_source") == "issue"), "{flushes:#?}");
+    let table = latscope(&["stacks", "-r", trace("hung").to_str().unwrap(), "--json", "kind = flush"]).success();
+    assert!(table.contains("blkdev_issue_flush") && table.contains("\"waiting\":1"), "{table}");
+}
+
 /// What an asynchronous issuer does when its request completes says nothing of the request.
 #[test]
 fn a_thread_that_went_on_is_not_taken_for_one_that_waits() {
@@ -167,15 +209,16 @@ fn what_hangs_has_a_stack() {
     let _planted = Planted::start(&slow, &fast, false);
     let folder = tempfile::tempdir().unwrap();
     let trace = |name: &str| folder.path().join(format!("{name}.lat")).display().to_string();
-    let record = |name: &str, stacks: &str| {
-        Background::latscope(&["record", "-s", "block", "--stacks", stacks, "-w", &trace(name), &slow.filter()])
+    let record = |name: &str, stacks: &str, filter: &str| {
+        Background::latscope(&["record", "-s", "block", "--stacks", stacks, "-w", &trace(name), filter])
     };
-    let recordings = [record("issue", "all"), record("waiting", "slow=300ms")];
+    let (of_slow, of_both) = (slow.filter(), format!("{} or {}", slow.filter(), fast.filter()));
+    let recordings = [record("issue", "all", &of_slow), record("waiting", "slow=300ms", &of_slow)];
     std::thread::sleep(std::time::Duration::from_secs(2));
     slow.signal("STOP");
     std::thread::sleep(std::time::Duration::from_secs(2));
     // This one begins while the disk hangs: whose request it is, nobody knows any more.
-    let late = record("late", "slow=300ms");
+    let late = record("late", "slow=300ms", &of_both);
     std::thread::sleep(std::time::Duration::from_secs(1));
     let ended = recordings.map(|recording| recording.interrupt());
     let late = late.interrupt();
@@ -196,5 +239,16 @@ fn what_hangs_has_a_stack() {
     }
     assert_eq!(late.status, Some(0), "{}", late.err);
     assert!(late.err.contains("unfinished: 1 request without"), "{}", late.err);
-    assert!(late.err.contains("1 more has not completed, and 0 of them have a stack"), "{}", late.err);
+    assert!(
+        late.err.contains("1 more has not completed, and 0 of them have a stack (1 was issued before the capture"),
+        "{}",
+        late.err
+    );
+    // Its time is nobody's, and no share of those who did not wait for it.
+    let words = ["stacks", "-r", &trace("late"), "--json"];
+    let json = latscope(&words).success();
+    let table: Value = serde_json::from_str(&json).unwrap();
+    assert!(number(&table["without_stack"], "time_ns") > 1_000_000_000, "{json}");
+    let shown = latscope(&words[..3]).success();
+    assert!(shown.contains("without a stack, and in no share: ") && shown.contains(" % of the time)"), "{shown}");
 }

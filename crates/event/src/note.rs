@@ -205,6 +205,10 @@ pub enum Note {
         /// Requests so slow that had not completed, and those of them that have a stack.
         #[serde(default)]
         unfinished: [u64; 2],
+        /// Slow requests without a stack that threads of the kernel issued, those of which nobody saw the issuer, and of those that
+        /// had not completed the ones that were issued before the capture.
+        #[serde(default)]
+        without: [u64; 3],
     },
     /// JVMs were asked for the names of the code that they compiled.
     JvmMaps {

@@ -206,8 +206,13 @@ impl StacksTable {
             }
         }];
         if self.without.samples > 0 {
+            let all_ns = self.without.time_ns + self.total.time_ns;
+            let share = match self.without.time_ns as f64 / all_ns.max(1) as f64 {
+                share if share > 0.0 => format!(" ({} of the time)", percent(share)),
+                _ => String::new(),
+            };
             sentences.push(format!(
-                "without a stack, and in no share: {}, {}",
+                "without a stack, and in no share: {}, {}{share}",
                 counted(self.without.events, "event"),
                 time(self.without)
             ));

@@ -81,7 +81,8 @@ pub fn short_waits(note: &Note) -> String {
 
 /// The sentence of [`Note::RequestStacks`].
 pub fn request_stacks(note: &Note) -> String {
-    let &Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline, unfinished } = note else {
+    let &Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline, unfinished, without } = note
+    else {
         return String::new();
     };
     let has = |count| if count == 1 { "has" } else { "have" };
@@ -94,12 +95,16 @@ pub fn request_stacks(note: &Note) -> String {
         format_count(waiting),
         has(waiting)
     );
-    if moved_on > 0 {
-        text += &format!(
-            ", and {} {} none, as the issuer had moved on (--stacks 1/N takes stacks at the issue)",
-            format_count(moved_on),
-            has(moved_on)
-        );
+    let [kernel, unknown, before] = without;
+    for (count, why) in [
+        (moved_on, "as the issuer had moved on (--stacks 1/N takes stacks at the issue)"),
+        (kernel, "as a thread of the kernel issued it for others (writeback, a journal, io_uring, a cgroup's limit)"),
+        (unknown, "as it was issued before the capture or nobody saw by whom"),
+    ] {
+        if count > 0 {
+            let why = if count == 1 { why.into() } else { why.replace(" it ", " them ").replace("them was", "they were") };
+            text += &format!(", and {} {} none, {why}", format_count(count), has(count));
+        }
     }
     if unfinished[0] > 0 {
         text += &format!(
@@ -109,12 +114,17 @@ pub fn request_stacks(note: &Note) -> String {
             format_count(unfinished[1]),
             has(unfinished[1])
         );
+        if before > 0 {
+            let (who, was) = if before == 1 { ("1", "was") } else { (&*format_count(before), "were") };
+            text += &format!(" ({who} {was} issued before the capture: whose code waits is not known)");
+        }
     }
     if issued > 0 {
         text += &format!("; {of_issue}");
     }
+    let which = if moved_on + kernel + unknown > 0 { "the slow ones that have one" } else { "slow ones" };
     text + &format!(
-        "; {} of {} {} one to compare with, so shares are right among slow ones only (lat >= {})",
+        "; {} of {} {} one to compare with, so shares are right among {which} only (lat >= {})",
         format_count(baseline),
         plural(fast, "faster request"),
         has(baseline),
@@ -188,7 +198,7 @@ mod tests {
 
     #[test]
     fn requests_with_stacks_are_counted_in_words() {
-        let note = |slow_ns, moved_on| Note::RequestStacks {
+        let note = |slow_ns, moved_on, kernel| Note::RequestStacks {
             slow_ns,
             slow: 12,
             waiting: 11,
@@ -196,14 +206,21 @@ mod tests {
             moved_on,
             fast: 3000,
             baseline: 1,
-            unfinished: [0, 0],
+            unfinished: [u64::from(kernel > 0), 0],
+            without: [kernel, 0, u64::from(kernel > 0)],
         };
         assert_eq!(
-            request_stacks(&note(Some(50_000_000), 1)),
+            request_stacks(&note(Some(50_000_000), 1, 0)),
             "of 12 requests of 50ms or more, 11 have the stack of the thread that waited, and 1 has none, as the issuer \
              had moved on (--stacks 1/N takes stacks at the issue); 1 of 3,000 faster requests has one to compare with, so shares are \
-             right among slow ones only (lat >= 50ms)"
+             right among the slow ones that have one only (lat >= 50ms)"
         );
-        assert_eq!(request_stacks(&note(None, 0)), "0 requests have the stack of the issue");
+        let of_kernel = request_stacks(&note(Some(50_000_000), 0, 2));
+        assert!(of_kernel.contains("and 2 have none, as a thread of the kernel issued them for others"), "{of_kernel}");
+        assert!(
+            of_kernel.contains("0 of them have a stack (1 was issued before the capture: whose code waits is not known)"),
+            "{of_kernel}"
+        );
+        assert_eq!(request_stacks(&note(None, 0, 0)), "0 requests have the stack of the issue");
     }
 }

@@ -63,7 +63,7 @@ impl Capture {
         kernel.lacks().for_each(|feature| context.note(Note::KernelLacks { feature }));
         context.properties.extend(devices::described());
         context.cover(clock.now_ns());
-        let own_stamps_ns = always.contains(&"issue").then(|| clock.now_stamp_ns());
+        let own_stamps_ns = always.iter().any(|name| name.starts_with("issue")).then(|| clock.now_stamp_ns());
         let completes = always.first().copied().unwrap_or_default();
         let started_ns = clock.now_stamp_ns();
         Ok(Capture {

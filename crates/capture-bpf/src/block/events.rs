@@ -76,7 +76,7 @@ impl BlockEvents {
             None => None,
         };
         let always: &[_] = match knows_start {
-            true if stacks.is_some() => &["complete_stacked", "merge", "issue", "start_stacked"],
+            true if stacks.is_some() => &["complete_stacked", "merge", "issue_stacked", "start_stacked"],
             true => &["complete", "merge", "issue", "start"],
             false => &["complete", "merge", "issue"],
         };
@@ -237,7 +237,8 @@ impl BlockEvents {
                 .take(self.waiting.len())
                 .map(|row| known.get(&row.request.request).copied())
                 .collect();
-            stacks.add_to_waiting(found.into_iter(), &self.batch, &mut self.waiting);
+            let started_ns = self.capture.clock.unix_ns(self.capture.started_ns);
+            stacks.add_to_waiting(found.into_iter(), started_ns, &self.batch, &mut self.waiting);
         }
         Ok(sight.all_unfinished(rows, &self.waiting))
     }

@@ -97,6 +97,7 @@ pub const LETTERS_RETURNED: u32 = u32::MAX - 2;
 pub mod looked {
     pub const NOT: u16 = 0;
     pub const SLOW: u16 = 1;
+    pub const KERNEL: u16 = 3;
 }
 
 shared! {

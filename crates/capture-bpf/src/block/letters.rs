@@ -20,6 +20,12 @@ pub fn kind(code: usize) -> &'static str {
     block_kind(letters(code).as_bytes())
 }
 
+/// Whether a request only asks the device to write what it has cached.
+pub fn is_flush(code: u32) -> bool {
+    const FLUSH: usize = 2;
+    code as usize / MODES == FLUSH
+}
+
 /// The codes that pass the conditions on names and kinds, a bit each.
 pub fn wanted(push_down: &PushDown) -> [u64; CLASSES] {
     let passes = |list: &[String], text: &str| list.is_empty() || list.iter().any(|wanted| wanted == text);
@@ -45,6 +51,12 @@ mod tests {
         assert_eq!(with_mode(1, 1 | 8), "FWS");
         assert_eq!(with_mode(2, 1), "FF");
         assert_eq!((kind(2 * MODES + 1), kind(MODES + 1), kind(4 * MODES)), ("flush", "write", "discard"));
+    }
+
+    #[test]
+    fn a_write_with_a_flush_is_no_flush() {
+        let modes = MODES as u32;
+        assert!(is_flush(2 * modes + 1) && !is_flush(modes + 1) && !is_flush(3 * modes));
     }
 
     #[test]

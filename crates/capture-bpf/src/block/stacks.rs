@@ -1,6 +1,7 @@
 //! Stacks of those who issue requests: taken when a slow request completes, or when one is issued.
 
 use super::account::Capture;
+use super::letters;
 use super::layout::{BlockHung, BlockIssuer, BlockRecord, looked};
 use crate::Error;
 use crate::loader::Raw;
@@ -18,6 +19,10 @@ const BASELINE_PER_S: u64 = 5;
 const ADAPT_EVERY: Duration = Duration::from_millis(200);
 /// The issuer did something else by the time at which its request completed.
 const MOVED_ON: &str = "issuer moved on";
+/// A thread of the kernel issued it, which works for others.
+const KERNEL: &str = "issued by the kernel";
+/// It was issued before the capture, or nobody saw by whom.
+const UNKNOWN: &str = "issuer unknown";
 
 /// What becomes of records with stacks.
 pub struct IssuerStacks {
@@ -37,17 +42,21 @@ pub struct IssuerStacks {
     hung: HashMap<(u64, u64), Option<Stack>>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Counts {
     slow: u64,
     waiting: u64,
     issued: u64,
     moved_on: u64,
+    kernel: u64,
+    unknown: u64,
     fast: u64,
     baseline: u64,
     /// Slow ones that have not completed, and those of them that have a stack.
     unfinished: u64,
     standing: u64,
+    /// Those of them that were issued before the capture.
+    before: u64,
 }
 
 /// Codes of the columns of a request about its stack.
@@ -153,20 +162,24 @@ impl IssuerStacks {
         Ok(found.map(name))
     }
 
-    /// Puts the stacks of requests that wait into their rows; `names` is the batch that they were added with.
+    /// Puts the stacks of requests that wait into their rows; `names` is the batch that they were added with. Who issued those from
+    /// before `started_ns` (Unix, nanoseconds) nobody saw.
     pub fn add_to_waiting(
         &mut self,
         stacks: impl Iterator<Item = Option<(Stack, &'static str)>>,
+        started_ns: i64,
         names: &Batch,
         waiting: &mut Batch,
     ) {
         let mut found =
             [Field::WaitClass, Field::StackQuality, Field::StackSource, Field::Stack].map(|field| (field, Vec::new()));
-        (self.counts.unfinished, self.counts.standing) = (0, 0);
+        (self.counts.unfinished, self.counts.standing, self.counts.before) = (0, 0, 0);
         for (row, stack) in stacks.enumerate() {
+            let is_before = stack.is_none() && waiting.time()[row] < started_ns;
             if waiting.latency()[row] >= self.how.slow_ns {
                 self.counts.unfinished += 1;
                 self.counts.standing += u64::from(stack.is_some());
+                self.counts.before += u64::from(is_before);
             }
             for (field, codes) in &mut found {
                 let text = stack.and_then(|(stack, source)| match field {
@@ -175,6 +188,7 @@ impl IssuerStacks {
                     Field::StackSource => Some(source),
                     _ => names.dictionary(*field).text(stack.text),
                 });
+                let text = text.or_else(|| (is_before && *field == Field::StackQuality).then_some(UNKNOWN));
                 codes.push(text.map_or(MISSING_CODE, |text| waiting.intern(*field, text.as_bytes())));
             }
         }
@@ -185,10 +199,12 @@ impl IssuerStacks {
 
     /// What is known of a request that has completed, with what follows its record; `None`: it is handed on later.
     pub fn add(&mut self, request: &BlockRecord, bytes: &[u8], batch: &mut Batch) -> Option<Columns> {
-        let is_slow = request.looked == looked::SLOW || request.latency_ns >= self.how.slow_ns;
+        let is_slow = matches!(request.looked, looked::SLOW | looked::KERNEL) || request.latency_ns >= self.how.slow_ns;
         self.fast += u64::from(!is_slow);
         let issued = match request.issued {
             0 => None,
+            // The request that a flush is for may have data to write, too: then it is an event of its own.
+            number if letters::is_flush(request.letters) => self.issued.get(&number).copied(),
             number => self.issued.remove(&number),
         };
         let count = if is_slow { &mut self.counts.slow } else { &mut self.counts.fast };
@@ -205,11 +221,14 @@ impl IssuerStacks {
             self.counts.issued += 1;
             return Some(Columns::new(issued, "issue"));
         }
-        if request.looked == looked::NOT {
-            return Some(NOTHING);
-        }
-        self.counts.moved_on += u64::from(is_slow);
-        let quality = batch.intern(Field::StackQuality, MOVED_ON.as_bytes());
+        let (count, quality) = match request.looked {
+            looked::NOT if !is_slow => return Some(NOTHING),
+            _ if request.pid == 0 => (&mut self.counts.unknown, UNKNOWN),
+            looked::KERNEL => (&mut self.counts.kernel, KERNEL),
+            _ => (&mut self.counts.moved_on, MOVED_ON),
+        };
+        *count += u64::from(is_slow);
+        let quality = batch.intern(Field::StackQuality, quality.as_bytes());
         Some(Columns { quality, source: Some("completion"), ..NOTHING })
     }
 
@@ -256,10 +275,11 @@ impl IssuerStacks {
 
     /// Puts the account into the context.
     pub fn account(&self, context: &mut Context) {
-        let Counts { slow, waiting, issued, moved_on, fast, baseline, unfinished, standing } = self.counts;
+        let Counts { slow, waiting, issued, moved_on, kernel, unknown, fast, baseline, unfinished, standing, before } =
+            self.counts;
         let slow_ns = (self.how.slow_ns != u64::MAX).then_some(self.how.slow_ns);
-        let unfinished = [unfinished, standing];
-        let note = Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline, unfinished };
+        let (unfinished, without) = ([unfinished, standing], [kernel, unknown, before]);
+        let note = Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline, unfinished, without };
         context.notes.retain(|note| !matches!(note, Note::RequestStacks { .. }));
         context.note(note);
         self.names.account(context);
