@@ -460,15 +460,20 @@ fn with_stacks() -> TempDir {
     folder
 }
 
+fn unpacked_bytes(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(bytes), &mut text).unwrap();
+    text
+}
+
 /// Stacks of what has not ended are in files for other viewers, with its age.
 #[test]
 fn stacks_of_what_waits_are_converted() {
     let folder = with_stacks();
     let path = |name: &str| folder.path().join(name).display().to_string();
     for (filter, expected) in [
-        ("lat >= 0", "main;fast_read 4000\nmain;hung_read 7000000\n"),
-        // Nothing else has a stack.
-        ("lat > 1s", "main;hung_read 7000000\n"),
+        ("lat >= 0", "[no stack] 5000000\nmain;fast_read 4000\nmain;hung_read 7000000\n"),
+        ("lat > 1s", "[no stack] 5000000\nmain;hung_read 7000000\n"),
         ("tid = 8", "main;hung_read 3000000\n"),
     ] {
         let words = ["convert", "-f", "--weight", "time", "-r", &path("t.lat"), "-w", &path("t.folded"), filter];
@@ -480,14 +485,26 @@ fn stacks_of_what_waits_are_converted() {
         let note = if filter == "tid = 8" {
             "1 event had not ended and counts with its age"
         } else {
-            "2 events had not ended"
+            "3 events had not ended"
         };
         assert!(said.contains(note), "{said}");
+        // The same total, however it is divided.
+        let by = ["convert", "-f", "--weight", "time", "--by", "tid", "-r", &path("t.lat"), "-w", &path("by.folded"), filter];
+        let divided = latscope(&by);
+        assert!(divided.err.contains(note), "{}", divided.err);
+        let sum = |text: &str| -> u64 { text.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum() };
+        assert_eq!(sum(&std::fs::read_to_string(path("by.folded")).unwrap()), sum(&folded), "{filter}");
         for other in ["t.pb.gz", "t.speedscope.json", "t.profile.json.gz"] {
             latscope(&["convert", "-f", "-r", &path("t.lat"), "-w", &path(other), filter]).success();
         }
         let back = latscope(&["stacks", "-r", &path("t.pb.gz"), "--csv"]).success();
         assert!(back.contains("hung_read"), "{back}");
+        // Their times are lower bounds.
+        let marked = latscope(&["events", "-r", &path("t.pb.gz"), "--json", "--columns", "stack,latency_ns,tags"]).success();
+        let is_marked = |line: &str| line.contains("\"unfinished=true\"");
+        assert!(marked.lines().all(|line| is_marked(line) == !line.contains("fast_read")), "{marked}");
+        let profile = unpacked_bytes(&std::fs::read(path("t.profile.json.gz")).unwrap());
+        assert_eq!(profile.contains("\"stack\":[null]"), filter != "tid = 8", "{profile}");
     }
 }
 

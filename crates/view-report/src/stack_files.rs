@@ -54,8 +54,14 @@ impl Texts {
     }
 }
 
-/// A stack and its labels, as numbers of texts or [`MISSING_CODE`].
-type Key = [u32; 1 + LABELS.len()];
+/// The label of what had not ended: its time is a lower bound.
+const UNFINISHED: &str = "unfinished";
+/// Where in a key [`UNFINISHED`] is.
+const AT_UNFINISHED: usize = 1 + LABELS.len();
+
+/// A stack and its labels, and whether it had not ended, as numbers of texts or [`MISSING_CODE`].
+type Key = [u32; AT_UNFINISHED + 1];
+const NO_KEY: Key = [MISSING_CODE; AT_UNFINISHED + 1];
 
 /// Adds up events by stack and labels.
 #[derive(Default)]
@@ -68,6 +74,16 @@ pub struct StackTotals {
 impl StackTotals {
     /// Adds the events that the mask lets through.
     pub fn add(&mut self, batch: &Batch, mask: Option<&Mask>) {
+        self.add_rows(batch, mask, false);
+    }
+
+    /// Adds what had not ended, with its age.
+    pub fn add_waiting(&mut self, batch: &Batch, mask: Option<&Mask>) {
+        self.add_rows(batch, mask, true);
+    }
+
+    fn add_rows(&mut self, batch: &Batch, mask: Option<&Mask>, is_waiting: bool) {
+        let unfinished = if is_waiting { self.texts.number("true") } else { MISSING_CODE };
         let fields: Vec<Field> = std::iter::once(Field::Stack).chain(LABELS).collect();
         // The numbers of this batch's codes, as far as they have come up.
         let mut known: Vec<Vec<u32>> = vec![Vec::new(); fields.len()];
@@ -78,7 +94,8 @@ impl StackTotals {
             None => Box::new(all),
         };
         for row in rows {
-            let mut key = [MISSING_CODE; 1 + LABELS.len()];
+            let mut key = NO_KEY;
+            key[AT_UNFINISHED] = unfinished;
             for (at, &field) in fields.iter().enumerate() {
                 let Some(&code) = batch.codes(field).and_then(|codes| codes.get(row)) else { continue };
                 let Some(text) = batch.dictionary(field).text(code) else { continue };
@@ -93,7 +110,7 @@ impl StackTotals {
                 key[at] = *number;
             }
             if self.totals.len() >= SAMPLES_LIMIT && !self.totals.contains_key(&key) {
-                key = [MISSING_CODE; 1 + LABELS.len()];
+                key = NO_KEY;
             }
             let weight = weights.map_or(1, |weights| weights[row].max(1) as u64);
             let (events, ns) = self.totals.entry(key).or_default();
@@ -102,10 +119,13 @@ impl StackTotals {
         }
     }
 
-    /// Adds so many events with a stack of this text, and their nanoseconds.
-    pub fn insert(&mut self, stack: &str, events: u64, ns: u128) {
-        let mut key = [MISSING_CODE; 1 + LABELS.len()];
+    /// Adds so many events with a stack of this text, and their nanoseconds; whether some of them had not ended.
+    pub fn insert(&mut self, stack: &str, events: u64, ns: u128, is_waiting: bool) {
+        let mut key = NO_KEY;
         key[0] = self.texts.number(stack);
+        if is_waiting {
+            key[AT_UNFINISHED] = self.texts.number("true");
+        }
         let sum = self.totals.entry(key).or_default();
         *sum = (sum.0.saturating_add(events), sum.1.saturating_add(ns));
     }
@@ -207,6 +227,7 @@ impl StackTotals {
             // Viewers show the last one otherwise.
             number(&mut profile, 14, strings.number("events").into());
         }
+        let mut is_bound = false;
         let mut keys: Vec<&Key> = self.totals.keys().collect();
         keys.sort_unstable_by_key(|key| key.map(|number| self.text(number)));
         for key in keys {
@@ -222,7 +243,7 @@ impl StackTotals {
             }
             bytes(&mut sample, 1, &locations);
             bytes(&mut sample, 2, &values);
-            for (field, &text) in LABELS.iter().zip(&key[1..]) {
+            for (field, &text) in LABELS.iter().zip(&key[1..AT_UNFINISHED]) {
                 let Some(text) = self.text(text) else { continue };
                 // Each tag is a label of its own.
                 let pairs: Vec<(&str, &str)> = match field {
@@ -236,7 +257,18 @@ impl StackTotals {
                     bytes(&mut sample, 3, &label);
                 }
             }
+            if let Some(text) = self.text(key[AT_UNFINISHED]) {
+                let mut label = Vec::new();
+                number(&mut label, 1, strings.number(UNFINISHED).into());
+                number(&mut label, 2, strings.number(text).into());
+                bytes(&mut sample, 3, &label);
+                is_bound = true;
+            }
             bytes(&mut profile, 2, &sample);
+        }
+        if is_bound {
+            let comment = "Of samples with the label unfinished, the time is a lower bound: they had not ended.";
+            number(&mut profile, 13, strings.number(comment).into());
         }
         for (at, name) in frames_of.texts.iter().enumerate() {
             let (id, name) = (at as u64 + 1, strings.number(name));

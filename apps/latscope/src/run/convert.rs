@@ -129,25 +129,24 @@ fn stacks(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
     let (mut totals, mut has_stacks) = (StackTotals::default(), false);
     let mut profile = (conversion.target == Target::Firefox).then(FirefoxProfile::default);
     let fields = if profile.is_some() { firefox::FIELDS } else { stack_files::FIELDS };
-    let mut add = |batch: &Batch, mask: Option<&Mask>| {
+    let mut add = |batch: &Batch, mask: Option<&Mask>, is_waiting: bool| {
         has_stacks |= batch.codes(Field::Stack).is_some_and(|codes| codes.iter().any(|&code| code != MISSING_CODE));
         match &mut profile {
             Some(profile) => profile.add(batch, mask),
+            None if is_waiting => totals.add_waiting(batch, mask),
             None => totals.add(batch, mask),
         }
     };
     let contexts = pipeline.each_batch(fields, |_, batch, mask, _| {
-        add(batch, mask);
+        add(batch, mask, false);
         ControlFlow::<Failure>::Continue(())
     })?;
     refuse_part(pipeline.reading())?;
     let mut waiting = 0;
     pipeline.each_passing_waiter(&contexts, fields, |batch, mask| {
-        // As in a flame graph, what waits without a stack is in no share.
-        let mut with_stacks = mask.cloned().unwrap_or_else(|| Mask::filled(batch.len(), true));
-        with_stacks.retain(|row| batch.text(Field::Stack, row).is_some());
-        waiting += with_stacks.count();
-        add(batch, Some(&with_stacks));
+        // Without a stack as well: the total is that of all events, as with --by.
+        waiting += mask.map_or(batch.len(), Mask::count);
+        add(batch, mask, true);
     })?;
     if !has_stacks {
         let message = "No event has a call stack; record with perf record -g, or give the stacks to another format.";
@@ -183,16 +182,17 @@ fn divided_stacks(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Fa
                 false => tree.name(node).to_string(),
             })
             .collect();
-        totals.insert(&frames.join(";"), node.own.events, node.own.time_ns);
+        totals.insert(&frames.join(";"), node.own.events, node.own.time_ns, node.own.waiting > 0);
     }
     if tree.without().samples > 0 {
-        totals.insert(NO_STACK, tree.without().events, tree.without().time_ns);
+        let without = tree.without();
+        totals.insert(NO_STACK, without.events, without.time_ns, without.waiting > 0);
     }
     write_totals(conversion, &totals, &contexts)?;
     if tree.cut() > 0 {
         say!("latscope: {} stacks were too deep, or too many, and are shortened.", tree.cut());
     }
-    say_waiting(tree.total().waiting);
+    say_waiting(tree.total().waiting + tree.without().waiting);
     reports::say_notes(&contexts);
     Ok(())
 }
@@ -215,8 +215,8 @@ fn write_totals(conversion: &Conversion, totals: &StackTotals, contexts: &[Conte
 fn say_waiting(waiting: u64) {
     match waiting {
         0 => {}
-        1 => say!("latscope: 1 event had not ended and counts with its age."),
-        _ => say!("latscope: {waiting} events had not ended and count with their age."),
+        1 => say!("latscope: 1 event had not ended and counts with its age so far."),
+        _ => say!("latscope: {waiting} events had not ended and count with their age so far."),
     }
 }
 
