@@ -114,3 +114,22 @@ fn a_filter_that_lets_nothing_through_has_a_sentence() {
         assert_eq!(printed("lat > 1us", b"0 1\n0.5 2\n"), 0, "{view:?}");
     }
 }
+
+/// What was read ends before the recording did: what waited at its end is not known.
+#[test]
+fn a_cut_recording_decides_no_limit_that_what_waits_may_exceed() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let path = trace.to_str().unwrap();
+    let source = testdata("perf_script/story_2s.txt.gz");
+    latscope(&["convert", "-r", source.to_str().unwrap(), "-w", path]).success();
+    let whole = std::fs::read(&trace).unwrap();
+    std::fs::write(&trace, &whole[..whole.len() * 9 / 10]).unwrap();
+    for limit in ["max > 1h", "oldest > 1h", "p99 > 1h or count < 1"] {
+        let printed = latscope(&["percentiles", "-r", path, "--fail-if", limit]).failure(3);
+        assert!(printed.contains("cannot be decided: The recording is cut off"), "{limit}: {printed}");
+    }
+    // What is known is enough, and what waits does not matter.
+    latscope(&["percentiles", "-r", path, "--fail-if", "max > 1us"]).failure(1);
+    latscope(&["percentiles", "-r", path, "--fail-if", "count < 1"]).success();
+}

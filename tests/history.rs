@@ -344,6 +344,7 @@ fn a_stall_that_never_completed_is_there_in_the_past() {
                 group: vec!["sda".into()],
                 start_ns: start * SECOND + start_ns,
                 age_ns: age_ns.unsigned_abs(),
+                is_bound: false,
             };
             let from_ns = [10 * SECOND + SECOND / 4, 10 * SECOND + SECOND / 2, 10 * SECOND + SECOND / 3];
             let end_ns = (second + 1) * SECOND;

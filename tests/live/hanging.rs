@@ -254,3 +254,33 @@ fn the_live_page_shows_what_waits() {
         counted += stream.next().counted;
     }
 }
+
+/// Nobody saw for how long what hung before the capture began has waited: such a wait is a lower bound, and keeps no limit.
+#[test]
+fn a_hang_from_before_the_capture_decides_no_limit_that_it_may_exceed() {
+    let Some(_alone) = alone() else { return };
+    let hung = hang(Disk::new(&["--read", "1ms"]));
+    let folder = tempfile::tempdir().unwrap();
+    let filter = format!("device = {}", hung.disk.name());
+    let limit = "max > 5m or oldest > 5m";
+    for (source, filter) in [("io", "proc.name = dd and kind = read"), ("stacks", &filter), ("offcpu", "comm = dd")] {
+        let words = ["percentiles", "-s", source, "-i", "500ms", "--for", "2s", "--fail-if", limit, filter];
+        let live = latscope(&words);
+        let why = "cannot be decided: 1 wait had begun before the capture, so of the longest only a lower bound is known (";
+        let out = String::from_utf8_lossy(&live.out).into_owned();
+        assert!(live.status == Some(3) && live.err.contains(why), "{source}: {out}{}", live.err);
+        let last = out.lines().rfind(|line| line.contains(" 1 ")).unwrap_or_default();
+        assert!(last.trim_end().rsplit(' ').next().is_some_and(|oldest| oldest.starts_with(">=")), "{source}: {out}");
+        let path = folder.path().join(format!("{source}.lat"));
+        let trace = path.to_str().unwrap();
+        latscope(&["record", "-s", source, "--for", "1s", "-w", trace, filter]).success();
+        let read = latscope(&["percentiles", "-r", trace, "--fail-if", limit]);
+        assert!(read.status == Some(3) && read.err.contains(why), "{source}: {}", read.err);
+        // What is known is enough for a lower one.
+        latscope(&["percentiles", "-r", trace, "--fail-if", "oldest > 300ms"]).failure(1);
+    }
+    // The kernel knows since when requests wait.
+    let filter = hung.disk.filter();
+    latscope(&["percentiles", "-s", "block", "-i", "500ms", "--for", "1s", "--fail-if", limit, &filter]).success();
+    hung.disk.signal("CONT");
+}

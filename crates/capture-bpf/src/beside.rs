@@ -96,6 +96,7 @@ fn merged(requests: &Context, stacks: &Context, started_ns: i64) -> Context {
     both.unfinished.extend_from_slice(&stacks.unfinished);
     both.sort_unfinished();
     both.knows_unfinished &= stacks.knows_unfinished;
+    both.begun_before_ns.extend_from_slice(&stacks.begun_before_ns);
     both.loss_ranges.extend_from_slice(&stacks.loss_ranges);
     both.loss_ranges.truncate(Context::LOSS_RANGES_KEPT);
     stacks.notes.iter().for_each(|note| both.note(note.clone()));

@@ -131,7 +131,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     context.tally.add(Anomaly::Truncated, 1);
     let place = messages.position();
     let note = format!("{why} (byte {place}), so losses and unfinished requests of the recording are {known}");
-    context.properties.insert("cut".into(), note);
+    context.properties.insert(Context::CUT.into(), note);
     Ok(context)
 }
 

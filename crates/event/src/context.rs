@@ -67,6 +67,10 @@ pub struct Context {
     /// When what was measured started, where that is known: whatever seems to have started earlier did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ns: Option<i64>,
+    /// From when on counts what had begun before the capture, where nobody saw when it did: a wait that starts then is a lower bound.
+    /// Several where captures that started one after the other are in one trace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub begun_before_ns: Vec<i64>,
     /// What was lost, repaired, unfinished.
     pub tally: Tally,
     /// The longest of the unfinished, longest first and threads that sleep last, at most [`Context::UNFINISHED_KEPT`].
@@ -107,6 +111,8 @@ impl Context {
     pub const LOSS_RANGES_KEPT: usize = 4096;
     /// The property of a trace in which nothing can be missing, and how that is known.
     pub const COMPLETE: &str = "complete";
+    /// The property of a recording that ends without its account, and why.
+    pub const CUT: &str = "cut";
     /// How many notes are kept.
     pub const NOTES_KEPT: usize = 256;
 
@@ -127,6 +133,7 @@ impl Context {
             clock,
             span_ns: None,
             start_ns: None,
+            begun_before_ns: Vec::new(),
             tally: Tally::default(),
             unfinished: Vec::new(),
             knows_unfinished: false,
@@ -137,6 +144,18 @@ impl Context {
             repeated_ns: Default::default(),
             properties: Default::default(),
         }
+    }
+
+    /// Whether a wait that starts at this moment had begun before the capture, so that its latency is a lower bound.
+    pub fn had_begun(&self, start_ns: i64) -> bool {
+        /// The clock of the kernel is read again and again, and its relation to the wall clock changes by as much.
+        const SLACK_NS: u64 = 1_000_000;
+        self.begun_before_ns.iter().any(|&moment_ns| start_ns.abs_diff(moment_ns) < SLACK_NS)
+    }
+
+    /// Whether the trace ends before the capture did: what waited at its end went on to wait.
+    pub fn is_cut(&self) -> bool {
+        self.properties.contains_key(Context::CUT)
     }
 
     /// Puts the unfinished in order, the longest first and threads that sleep last, and keeps as many as there is room for. Those of
@@ -182,6 +201,7 @@ impl Context {
             }
             all.tally.merge(&other.tally);
             all.unfinished.extend_from_slice(&other.unfinished);
+            all.begun_before_ns.extend_from_slice(&other.begun_before_ns);
             all.knows_unfinished &= other.knows_unfinished;
             all.loss_ranges.extend_from_slice(&other.loss_ranges);
             other.notes.iter().for_each(|note| all.note(note.clone()));
@@ -198,6 +218,8 @@ impl Context {
             all.source = format!("{} and {} more", all.source, rest.len());
         }
         all.sort_unfinished();
+        all.begun_before_ns.sort_unstable();
+        all.begun_before_ns.dedup();
         all.loss_ranges.truncate(Context::LOSS_RANGES_KEPT);
         all.notes.truncate(Context::NOTES_KEPT);
         all

@@ -22,7 +22,7 @@ impl Pipeline {
         self.each_waiting(contexts, asked, |_, context, batch| {
             let mut pass = Pass::new(&self.reading).counting_from(start_ns);
             let (batch, mask) = pass.batch(context, batch)?;
-            waiters.extend(Waiter::of_batch(batch, mask, by));
+            waiters.extend(Waiter::of_batch(context, batch, mask, by));
             Ok(())
         })?;
         Ok(waiters)

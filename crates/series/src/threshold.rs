@@ -306,6 +306,15 @@ impl Threshold {
         self.condition.bounds().iter().any(Bound::is_of_waiting)
     }
 
+    /// Whether what waits can exceed it: it has an upper limit of latencies, or of what waits.
+    pub fn rises_with_waiting(&self) -> bool {
+        let rises = |bound: &Bound| {
+            bound.above
+                && (bound.is_of_waiting() || bound.metric.is_latency() || matches!(bound.metric, Metric::Over(_)))
+        };
+        self.condition.bounds().iter().any(rises)
+    }
+
     /// Whether it asks for nothing but what is known at a moment: what waits, and which hosts there are.
     pub fn is_momentary(&self) -> bool {
         let momentary = |bound: &Bound| bound.is_of_waiting() || bound.metric.is_of_hosts();

@@ -7,7 +7,7 @@
 
 use crate::group::label;
 use crate::{CountBy, HistogramSeries, Quantity, Weight};
-use latscope_event::{Batch, Field, Mask};
+use latscope_event::{Batch, Context, Field, Mask};
 use latscope_histogram::{Histogram, Rule, Sparse};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,12 +28,18 @@ pub struct Waiter {
     pub start_ns: i64,
     /// Its age when it was last looked at, nanoseconds.
     pub age_ns: u64,
+    /// Whether it may be older: it had begun before the capture, or went on to wait when a recording was cut off.
+    #[serde(default)]
+    pub is_bound: bool,
 }
 
 impl Waiter {
     /// The rows of a batch of what waits (time: its start, latency: its age) that the mask lets through.
-    pub fn of_batch(batch: &Batch, mask: Option<&Mask>, by: &[Field]) -> Vec<Waiter> {
-        Waiter::of_rows(batch, mask, by, &|_, _| true)
+    pub fn of_batch(context: &Context, batch: &Batch, mask: Option<&Mask>, by: &[Field]) -> Vec<Waiter> {
+        let mut waiters = Waiter::of_rows(batch, mask, by, &|_, _| true);
+        let is_cut = context.is_cut();
+        waiters.iter_mut().for_each(|waiter| waiter.is_bound = is_cut || context.had_begun(waiter.start_ns));
+        waiters
     }
 
     /// As [`Waiter::of_batch`], but only those whose start and age, in nanoseconds, are picked.
@@ -44,6 +50,7 @@ impl Waiter {
             group: by.iter().map(|&field| label(batch, field, row)).collect(),
             start_ns: batch.time()[row],
             age_ns: batch.latency()[row],
+            is_bound: false,
         };
         rows.map(waiter).collect()
     }
@@ -63,6 +70,21 @@ pub(crate) struct Held {
     pub count: u64,
     /// How long it had waited at the end of the interval, nanoseconds.
     pub age_ns: u64,
+    /// As [`Waiter::is_bound`].
+    #[serde(default)]
+    pub is_bound: bool,
+}
+
+impl Held {
+    /// The same; as if it had waited for ever where its age is a lower bound.
+    fn endless(self, is_endless: bool) -> Held {
+        /// Some 36 years: nobody has a limit beyond.
+        const ENDLESS_NS: u64 = 1 << 60;
+        match is_endless && self.is_bound {
+            true => Held { bound_ns: ENDLESS_NS, age_ns: ENDLESS_NS, ..self },
+            false => self,
+        }
+    }
 }
 
 /// What waits in one group, or in all.
@@ -95,7 +117,7 @@ impl<T: PartialOrd + Copy> Raised<T> {
 impl Waiting {
     /// Requests of these ages, nanoseconds, with what each counts.
     pub fn from_ages(ages: impl IntoIterator<Item = (u64, u64)>) -> Waiting {
-        let held = ages.into_iter().map(|(age_ns, count)| Held { bound_ns: age_ns, count, age_ns });
+        let held = ages.into_iter().map(|(age_ns, count)| Held { bound_ns: age_ns, count, age_ns, is_bound: false });
         Waiting { held: held.collect(), completed_only: false }
     }
 
@@ -118,6 +140,11 @@ impl Waiting {
     /// The age of the one that has waited longest.
     pub fn oldest_ns(&self) -> Option<u64> {
         self.held.iter().map(|held| held.age_ns).max()
+    }
+
+    /// Whether that may be more: nobody saw when one of them began.
+    pub fn oldest_is_bound(&self) -> bool {
+        self.held.iter().any(|held| held.is_bound)
     }
 
     /// The ages of all, nanoseconds, in no order.
@@ -210,9 +237,23 @@ pub(crate) struct Waits {
     /// By group: each request once.
     pub(crate) once: BTreeMap<u32, Vec<Held>>,
     pub(crate) completed_only: bool,
+    #[serde(default)]
+    pub(crate) is_endless: bool,
 }
 
 impl HistogramSeries {
+    /// Whether the age of anything that waits is a lower bound, as nobody saw it begin.
+    pub fn has_bounds(&self) -> bool {
+        self.waits.once.values().flatten().any(|held| held.is_bound)
+    }
+
+    /// As if all of whose age only a lower bound is known had waited for ever: what does not change a verdict is not needed for it.
+    #[must_use]
+    pub fn as_if_endless(mut self) -> HistogramSeries {
+        self.waits.is_endless = true;
+        self
+    }
+
     /// Shows what waits without counting it as latency.
     #[must_use]
     pub fn completed_only(mut self, completed_only: bool) -> HistogramSeries {
@@ -247,7 +288,8 @@ impl HistogramSeries {
                 }
                 None => throughout.push((group, waiter.clone())),
             }
-            let held = Held { bound_ns: waiter.age_ns, count: self.per_event(), age_ns: waiter.age_ns };
+            let (age_ns, is_bound) = (waiter.age_ns, waiter.is_bound);
+            let held = Held { bound_ns: age_ns, count: self.per_event(), age_ns, is_bound };
             self.waits.once.entry(group).or_default().push(held);
         }
         self.know_throughout(&throughout, range);
@@ -298,7 +340,7 @@ impl HistogramSeries {
         });
         edges.take(MOST_HELD).map(move |lower| {
             let age_ns = oldest.take().unwrap_or(lower);
-            Held { bound_ns: age_ns, count, age_ns }
+            Held { bound_ns: age_ns, count, age_ns, is_bound: false }
         })
     }
 
@@ -326,13 +368,14 @@ impl HistogramSeries {
         let start_ns = self.start_ns(interval);
         let end_ns = start_ns.saturating_add_unsigned(self.width_of(interval)).min(waiter.seen_ns());
         let until_end_ns = end_ns.saturating_sub(waiter.start_ns).max(0).unsigned_abs();
+        let is_bound = waiter.is_bound;
         match self.count_by() {
             CountBy::Overlap if waiter.age_ns > 0 => {
                 let overlap = end_ns.saturating_sub(start_ns.max(waiter.start_ns)).max(0).unsigned_abs();
                 let share = u128::from(self.per_event()) * u128::from(overlap) / u128::from(waiter.age_ns);
-                Held { bound_ns: waiter.age_ns, count: share as u64, age_ns: until_end_ns }
+                Held { bound_ns: waiter.age_ns, count: share as u64, age_ns: until_end_ns, is_bound }
             }
-            _ => Held { bound_ns: until_end_ns, count: self.per_event(), age_ns: until_end_ns },
+            _ => Held { bound_ns: until_end_ns, count: self.per_event(), age_ns: until_end_ns, is_bound },
         }
     }
 
@@ -394,7 +437,7 @@ impl HistogramSeries {
         let throughout = throughout.filter_map(|(_, waiter)| self.held_in(interval, waiter));
         let ages = ages.into_iter().flatten().filter(|&(&group, _)| is_in(group));
         let ages = ages.flat_map(|(_, ages)| self.held_of_ages(ages));
-        let held = seen.chain(ages).chain(throughout).collect();
+        let held = seen.chain(ages).chain(throughout).map(|held| held.endless(self.waits.is_endless)).collect();
         Waiting { held, completed_only: self.waits.completed_only }
     }
 
@@ -406,7 +449,7 @@ impl HistogramSeries {
     /// What still waits after the last interval in some of the groups, each request once.
     pub fn still_waiting_among(&self, is_in: impl Fn(u32) -> bool) -> Waiting {
         let of_groups = self.waits.once.iter().filter(|&(&group, _)| is_in(group));
-        let held = of_groups.flat_map(|(_, held)| held.iter().copied()).collect();
+        let held = of_groups.flat_map(|(_, held)| held.iter().map(|held| held.endless(self.waits.is_endless))).collect();
         Waiting { held, completed_only: self.waits.completed_only }
     }
 }

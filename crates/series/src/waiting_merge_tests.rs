@@ -18,7 +18,7 @@ fn series(requests: &[Request], width_ns: u64, count_by: CountBy) -> HistogramSe
     for &(device, from_ns, took_ns) in requests {
         let device = format!("d{device}");
         if from_ns + took_ns > END_NS {
-            waiters.push(Waiter { group: vec![device], start_ns: from_ns, age_ns: END_NS.abs_diff(from_ns) });
+            waiters.push(Waiter { group: vec![device], start_ns: from_ns, age_ns: END_NS.abs_diff(from_ns), is_bound: false });
             continue;
         }
         batch.push_i64(Field::Time, from_ns);
@@ -103,7 +103,7 @@ proptest! {
     #[test]
     fn what_was_seen_by_interval_widens_too(starts in proptest::collection::vec(0i64..9_000, 1..20), factor in 2i64..5) {
         let waiters: Vec<Waiter> =
-            starts.iter().map(|&start_ns| Waiter { group: Vec::new(), start_ns, age_ns: (END_NS - 1 - start_ns) as u64 }).collect();
+            starts.iter().map(|&start_ns| Waiter { group: Vec::new(), start_ns, age_ns: (END_NS - 1 - start_ns) as u64, is_bound: false }).collect();
         let mut seen = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 1_000);
         seen.pass(0..10);
         let mut throughout = seen.clone();
@@ -138,7 +138,7 @@ fn ages_of_one_hide_no_request_of_the_other() {
     stored.pass(0..4);
     stored.add_ages(2_000, &[], &ages(&[64]));
     read.pass(0..4);
-    read.add_waiting(&[Waiter { group: Vec::new(), start_ns: 500, age_ns: 3_000 }], None);
+    read.add_waiting(&[Waiter { group: Vec::new(), start_ns: 500, age_ns: 3_000, is_bound: false }], None);
     for (first, second) in [(&stored, &read), (&read, &stored)] {
         let mut both = first.clone();
         both.merge(second).unwrap();

@@ -385,7 +385,7 @@ mod tests {
             // Two devices; one of them hangs from the first moment on and never has an event.
             let events = if interval == 2 { vec![] } else { vec![(interval, "a", 1)] };
             let mut series = series(&events);
-            let hung = Waiter { group: vec!["b".into()], start_ns: 0, age_ns: 10_000_000_000 };
+            let hung = Waiter { group: vec!["b".into()], start_ns: 0, age_ns: 10_000_000_000, is_bound: false };
             series.add_waiting(&[hung], Some(interval..interval + 1));
             watch.see(&series, &Judging { all: true, ..Judging::new(&asked) });
         }
@@ -432,7 +432,7 @@ mod tests {
         assert_eq!(often(&[built(&[(0, fast), (1, fast), (2, &[(32, 504)])], all)], "p99 > 100ms"), 1);
         // What waits counts by itself.
         let mut hung = run;
-        let waiter = Waiter { group: Vec::new(), start_ns: 0, age_ns: 2_005_000_000 };
+        let waiter = Waiter { group: Vec::new(), start_ns: 0, age_ns: 2_005_000_000, is_bound: false };
         hung.add_waiting(&[waiter], Some(2..3));
         assert_eq!(often(&[hung.clone()], "p99 > 1s"), 1);
         assert_eq!(often(&[hung], "oldest > 1s"), 1);

@@ -150,6 +150,7 @@ fn what_waits_is_marked_at_the_right_edge() {
         group: vec![device.into()],
         start_ns: (start_ms * MS) as i64,
         age_ns: (3_495 - start_ms) * MS,
+                is_bound: false,
     };
     series.add_waiting(&[waiter("sdb", 500), waiter("sdb", 600), waiter("dead", 495)], None);
     let facets = HeatmapOptions { facet: true, ..HeatmapOptions::default() };
@@ -163,7 +164,7 @@ fn what_waits_is_marked_at_the_right_edge() {
     assert!((2..=3).contains(&svg.matches("l9 -5v10z").count()), "{}", svg.matches("l9 -5v10z").count());
     let nothing = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 20 * MS);
     let mut hung = nothing.clone();
-    hung.add_waiting(&[Waiter { group: Vec::new(), start_ns: 0, age_ns: 3_000 * MS }], None);
+    hung.add_waiting(&[Waiter { group: Vec::new(), start_ns: 0, age_ns: 3_000 * MS, is_bound: false }], None);
     let svg = heatmap(&hung, &[], &HeatmapOptions::default()).unwrap();
     xml::check(&svg).unwrap();
     assert!(svg.contains(">1 waiting, the oldest &gt;=3s<"), "nothing but what waits");

@@ -231,7 +231,7 @@ impl Percentiles {
         let bounds = [row.shown.mean.is_some_and(|mean| mean.at_least), row.shown.max.is_some_and(|max| max.at_least)];
         let marks = &mut self.marks;
         marks.few |= values().any(|shown| shown.doubtful);
-        marks.raised |= values().any(|shown| shown.at_least) || bounds.contains(&true);
+        marks.raised |= values().any(|shown| shown.at_least) || bounds.contains(&true) || row.shown.waiting.oldest_is_bound();
         marks.open |= row.is_open;
         marks.partial |= row.is_partial;
     }
@@ -267,7 +267,8 @@ impl Percentiles {
         texts.push(shown.max.map_or("-".into(), |max| bound(max.at_least) + &value(max.value)));
         if self.options.waiting {
             texts.push(format_count(shown.waiting.count()));
-            texts.push(shown.waiting.oldest_ns().map_or("-".into(), format_duration));
+            let oldest = |age_ns| bound(shown.waiting.oldest_is_bound()) + &format_duration(age_ns);
+            texts.push(shown.waiting.oldest_ns().map_or("-".into(), oldest));
         }
         let doubtful = |&at: &usize| shown.values[at].is_some_and(|shown| shown.doubtful);
         let grey = (0..shown.values.len()).filter(doubtful).map(|at| first + at);
@@ -326,7 +327,8 @@ impl Percentiles {
             values.filter(|(_, value)| value.is_some_and(|value| value.at_least)).map(|(name, _)| name.clone());
         let mean = shown.mean.filter(|mean| mean.at_least).map(|_| "mean".to_string());
         let max = shown.max.filter(|max| max.at_least).map(|_| "max".to_string());
-        mean.into_iter().chain(values).chain(max).collect::<Vec<_>>().join(" ")
+        let oldest = shown.waiting.oldest_is_bound().then(|| "oldest".to_string());
+        mean.into_iter().chain(values).chain(max).chain(oldest).collect::<Vec<_>>().join(" ")
     }
 
     /// Hands on lines of CSV in base units, with a heading before the first; a percentile without events is empty.

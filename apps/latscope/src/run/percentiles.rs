@@ -60,7 +60,17 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
 
 /// Fails where `--fail-if` asks what waits and the traces do not say it.
 fn refuse_unknown(plan: &Plan, contexts: &[Context], is_exceeded: bool) -> Result<(), Failure> {
-    if is_exceeded || !plan.fail_if.as_ref().is_some_and(Threshold::asks_what_waits) {
+    let Some(threshold) = plan.fail_if.as_ref().filter(|_| !is_exceeded) else { return Ok(()) };
+    // What waited when a recording was cut off is in its account, and may be more than all that completed.
+    if threshold.rises_with_waiting()
+        && let Some(cut) = contexts.iter().find(|context| context.is_cut() && !context.knows_unfinished)
+    {
+        return Err(Failure::Input(format!(
+            "{}: --fail-if {threshold} cannot be decided: The recording is cut off, so what waited at its end is not known.",
+            cut.source
+        )));
+    }
+    if !threshold.asks_what_waits() {
         return Ok(());
     }
     refuse_unknown_waiting(contexts, "--fail-if")

@@ -236,7 +236,9 @@ impl StackEvents {
         // Ages are lower bounds: nobody saw it between the first look that did and the one before.
         let of = |(how, wait): (Waiting, &Wait)| (how, wait.doing, wait.seen_ns, self.waits.age_ns(wait));
         let waiting: Vec<(Waiting, Doing, u64, u64)> = self.lasting().into_iter().map(of).collect();
+        let begun_ns = self.programs.clock.unix_ns(self.programs.started_ns);
         let context = &mut self.programs.context;
+        context.begun_before_ns = vec![begun_ns];
         context.unfinished.clear();
         // What ended stays in the rows until it is handed on.
         self.waiting.follow(&self.rows.batch);

@@ -172,6 +172,7 @@ impl Programs {
         self.started_ns = self.clock.now_stamp_ns();
         self.refreshed_ns = self.clock.now_ns();
         self.context.span_ns = Some((self.refreshed_ns, self.refreshed_ns));
+        self.context.begun_before_ns = vec![self.clock.unix_ns(self.started_ns)];
         Ok(())
     }
 

@@ -150,6 +150,7 @@ impl Tracing {
         tracing.attach(single, few)?;
         uring.iter().flatten().try_for_each(|program| tracing.loaded.attach(program))?;
         tracing.attached_ns = clock.now_stamp_ns();
+        tracing.context.begun_before_ns = vec![clock.unix_ns(tracing.attached_ns)];
         Ok(tracing)
     }
 

@@ -224,7 +224,7 @@ impl<'a> Counting<'a> {
     pub fn waiters(&mut self) -> Result<Vec<Waiter>, Error> {
         let context = self.capture.context().clone();
         let (batch, mask) = self.waits.batch(&context, self.capture.waiting()?)?;
-        Ok(Waiter::of_batch(batch, mask, &self.by))
+        Ok(Waiter::of_batch(&context, batch, mask, &self.by))
     }
 
     /// As [`super::Events::note_stalls`].

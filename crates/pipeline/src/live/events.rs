@@ -145,8 +145,8 @@ impl<'a> Events<'a> {
     /// When the capture fails.
     pub fn waiters(&mut self, by: &[Field]) -> Result<Vec<Waiter>, Error> {
         let mut waiters = Vec::new();
-        self.waiting::<Error>(&mut |_, batch, mask| {
-            waiters = Waiter::of_batch(batch, mask, by);
+        self.waiting::<Error>(&mut |context, batch, mask| {
+            waiters = Waiter::of_batch(context, batch, mask, by);
             ControlFlow::Continue(())
         })?;
         Ok(waiters)

@@ -255,7 +255,7 @@ fn look<T: Intervals>(
 ) -> Result<Vec<Waiter>, T::Error> {
     let mut waiters = Vec::new();
     events.waiting(&mut |context, batch, mask| {
-        waiters = Waiter::of_batch(batch, mask, &folding.by);
+        waiters = Waiter::of_batch(context, batch, mask, &folding.by);
         if is_wanted { flow(taker.waiting(context, batch, mask)) } else { ControlFlow::Continue(()) }
     })?;
     Ok(waiters)

@@ -122,7 +122,7 @@ fn what_waits_is_judged_where_it_is_known() {
     let judged = Judged::new(&empty, 1, 1_000_000_000);
     let judge = |text: &str, judged: &Judged| Threshold::parse(text).unwrap().judge(judged);
     let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 1_000_000_000);
-    let waits = |age_ns| Waiter { group: Vec::new(), start_ns: 0, age_ns };
+    let waits = |age_ns| Waiter { group: Vec::new(), start_ns: 0, age_ns, is_bound: false };
     series.add_waiting(&[waits(3_000_000_000), waits(7_000_000_000)], Some(6..7));
     series.add_waiting(&[waits(6_500_000_000)], Some(6..7));
     let waiting = series.waiting(6, None);

@@ -6,9 +6,9 @@ use crate::notes::plural;
 use crate::output::{self, Output};
 use crate::plan::{Percentiles as Plan, Shape};
 use crate::run::reports;
-use latscope_event::{Context, format_count, format_duration};
+use latscope_event::{Context, Unfinished, format_count, format_duration};
 use latscope_pipeline::Pipeline;
-use latscope_series::{AskedPercentiles, CountBy, GroupInterval, HistogramSeries, Judging, Watch};
+use latscope_series::{AskedPercentiles, CountBy, GroupInterval, HistogramSeries, Judging, Threshold, Watch};
 use latscope_view_term::{PercentileOptions, Percentiles};
 use std::io::Write;
 
@@ -17,6 +17,8 @@ pub struct Printer<'a> {
     pub plan: &'a Plan,
     table: Percentiles,
     watch: Option<Watch>,
+    /// What it would have found if waits, of whose age only a lower bound is known, had lasted for ever; `None` without such.
+    longer: Option<Watch>,
     judged_by: AskedPercentiles,
     /// Whether it was reported, live, that the threshold was exceeded.
     warned: bool,
@@ -38,7 +40,8 @@ impl Printer<'_> {
         let table = Percentiles::new(&plan.percentiles, &folding.by, folding.quantity, to_unix_ns).with(options);
         let watch = plan.fail_if.clone().map(Watch::new);
         let out = output::open(plan.output.as_deref())?;
-        Ok(Printer { plan, table, watch, judged_by, warned: false, complete_until_ns: None, longest_ns: 0, out })
+        let (longer, warned, complete_until_ns, longest_ns) = (None, false, None, 0);
+        Ok(Printer { plan, table, watch, longer, judged_by, warned, complete_until_ns, longest_ns, out })
     }
 
     /// Counts times as the file does whose first intervals these are.
@@ -63,6 +66,11 @@ impl Printer<'_> {
         let all = self.plan.all && !self.plan.folding.by.is_empty();
         let judging = Judging { all, ..Judging::new(&self.judged_by) };
         if let Some(watch) = &mut self.watch {
+            if series.has_bounds() {
+                self.longer.get_or_insert_with(|| watch.clone()).see(&series.clone().as_if_endless(), &judging);
+            } else if let Some(longer) = &mut self.longer {
+                longer.see(series, &judging);
+            }
             watch.see(series, &judging);
             self.longest_ns = self.longest_ns.max(series.total(None).totals().max);
         }
@@ -85,7 +93,7 @@ impl Printer<'_> {
     /// Fails if the threshold was exceeded, or if there was nothing to hold it against.
     pub fn verdict(self, pipeline: &Pipeline, contexts: &[Context]) -> Result<(), Failure> {
         let reading = pipeline.reading();
-        let Printer { plan, table, watch, mut out, longest_ns, .. } = self;
+        let Printer { plan, table, watch, longer, mut out, longest_ns, .. } = self;
         if plan.shape == Shape::Text {
             let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 1000 };
             let legend = table.legend(columns);
@@ -106,6 +114,9 @@ impl Printer<'_> {
             )));
         }
         let Some(exceeded) = watch.exceeded() else {
+            if longer.is_some_and(|longer| longer.exceeded().is_some()) {
+                return Err(lower_bounds(watch.threshold(), contexts));
+            }
             let is_part = reading.live.is_none() && reports::was_interrupted(reading);
             if is_part {
                 return Err(Failure::Input(format!(
@@ -169,6 +180,32 @@ impl Printer<'_> {
     pub fn write(&mut self, text: &str) -> Result<(), Failure> {
         self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
     }
+}
+
+/// That a threshold was not exceeded by what is known, which is too little.
+fn lower_bounds(threshold: &Threshold, contexts: &[Context]) -> Failure {
+    let (mut count, mut oldest_ns, is_cut) = (0, 0, contexts.iter().any(Context::is_cut));
+    for context in contexts {
+        let is_bound = |request: &&Unfinished| context.is_cut() || context.had_begun(request.start_ns);
+        for request in context.unfinished.iter().filter(|request| request.counts()).filter(is_bound) {
+            (count, oldest_ns) = (count + 1, request.at_least_ns.max(oldest_ns));
+        }
+    }
+    let why = match count {
+        0 => "what waited had begun before the capture, so for how long it waited is not known".into(),
+        _ if is_cut => format!(
+            "the recording was cut off while {} waited, so of the longest only a lower bound is known ({})",
+            plural(count, "request"),
+            format_duration(oldest_ns)
+        ),
+        _ => format!(
+            "{} had begun before the capture, so of the longest only a lower bound is known ({})",
+            plural(count, "wait"),
+            format_duration(oldest_ns)
+        ),
+    };
+    let way_out = if is_cut { "" } else { " Capture for longer, or use -s block, which knows when requests began." };
+    Failure::Input(format!("--fail-if {threshold} cannot be decided: {why}.{way_out}"))
 }
 
 /// The group, the time and the number of events of an interval, for messages.

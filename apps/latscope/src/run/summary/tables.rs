@@ -119,7 +119,7 @@ impl Intervals for Tables<'_> {
     }
 
     fn waiting(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), Failure> {
-        self.waiters = Waiter::of_batch(batch, mask, &self.plan.folding.by);
+        self.waiters = Waiter::of_batch(context, batch, mask, &self.plan.folding.by);
         self.warn(context, batch, mask, true)?;
         let still: HashSet<i64> = batch.time().iter().copied().collect();
         self.warned.retain(|start_ns| still.contains(start_ns));
