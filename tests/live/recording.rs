@@ -334,3 +334,26 @@ fn samples_stand_for_what_was_left_out() {
         assert_eq!(counts.into_values().collect::<Vec<_>>(), [stand_for]);
     });
 }
+
+/// What a file of a recording says of its capture is of its own time.
+#[test]
+fn files_of_a_flight_recorder_count_for_themselves() {
+    seeing_all(|| {
+        let Some(_alone) = alone() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("flight.lat");
+        let words = ["record", "-s", "stacks", "--rotate", "1s", "--hz", "20", "--cpu-budget", "100%", "--for", "6s", "-w"];
+        let ran = latscope(&[&words[..], &[path.to_str().unwrap()]].concat());
+        assert!(ran.status == Some(0) && !ran.err.contains(": 1 events"), "{}", ran.err);
+        let files = files(folder.path());
+        assert!(files.len() >= 4, "{files:?}");
+        for file in &files {
+            let notes = latscope(&["summary", "-r", file.to_str().unwrap()]).success();
+            // A note may be broken over lines.
+            let notes = notes.split_whitespace().collect::<Vec<_>>().join(" ");
+            let count = notes.split_once("threads were sampled ").map(|(_, rest)| rest.split(' ').next().unwrap());
+            let count: u64 = count.unwrap_or_else(|| panic!("{notes}")).replace(',', "").parse().unwrap();
+            assert!(count <= 50, "{count} in {}: a file has a second or two at 20 a second", file.display());
+        }
+    });
+}

@@ -274,8 +274,83 @@ impl Note {
         }
     }
 
+    /// The same of the time since an earlier state of the note: counts without those of then. What is said of the length of intervals stays
+    /// that of the whole capture.
+    #[must_use]
+    pub fn since(mut self, earlier: &Note) -> Note {
+        let less = |counts: &mut [(&mut u64, u64)]| {
+            counts.iter_mut().for_each(|(count, earlier)| **count = count.saturating_sub(*earlier));
+        };
+        match (&mut self, earlier) {
+            (
+                Note::Sampling { passes, skipped, capped, drawn, left_out, moved, .. },
+                &Note::Sampling { passes: p, skipped: s, capped: c, drawn: d, left_out: l, moved: m, .. },
+            ) => less(&mut [(passes, p), (skipped, s), (capped, c), (drawn, d), (left_out, l), (moved, m)]),
+            (
+                Note::ShortWaits { count, time_ns, of_ns, .. },
+                &Note::ShortWaits { count: c, time_ns: t, of_ns: o, .. },
+            ) => less(&mut [(count, c), (time_ns, t), (of_ns, o)]),
+            (
+                Note::RequestStacks { slow, waiting, issued, moved_on, fast, baseline, without: [kernel, unknown, _], .. },
+                &Note::RequestStacks {
+                    slow: s,
+                    waiting: w,
+                    issued: i,
+                    moved_on: m,
+                    fast: f,
+                    baseline: b,
+                    without: [k, u, _],
+                    ..
+                },
+            ) => {
+                less(&mut [(slow, s), (waiting, w), (issued, i), (moved_on, m), (fast, f), (baseline, b)]);
+                less(&mut [(kernel, k), (unknown, u)]);
+            }
+            (Note::JvmMaps { asked, written, .. }, &Note::JvmMaps { asked: a, written: w, .. }) => {
+                less(&mut [(asked, a), (written, w)]);
+            }
+            (Note::TagsAsked { count, .. }, &Note::TagsAsked { count: c, .. }) => less(&mut [(count, c)]),
+            (
+                Note::TagsReceived { lines, malformed, refused_writers, .. },
+                &Note::TagsReceived { lines: l, malformed: m, refused_writers: r, .. },
+            ) => less(&mut [(lines, l), (malformed, m), (refused_writers, r)]),
+            _ => {}
+        }
+        self
+    }
+
     /// Whether one of the two is enough for several traces: the first malformed row of many stands for those of the others.
     pub(crate) fn is_like(&self, other: &Note) -> bool {
         matches!((self, other), (Note::MalformedRow { .. }, Note::MalformedRow { .. })) || self == other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_since_another_counts_what_came_between() {
+        let stacks = |slow, kernel| Note::RequestStacks {
+            slow_ns: Some(5),
+            slow,
+            waiting: 1,
+            issued: 0,
+            moved_on: slow - 1,
+            fast: 7,
+            baseline: 2,
+            unfinished: [1, 1],
+            without: [kernel, 0, 1],
+        };
+        let Note::RequestStacks { slow, waiting, moved_on, fast, unfinished, without, .. } =
+            stacks(30, 9).since(&stacks(20, 4))
+        else {
+            panic!("another kind");
+        };
+        // What has not ended is of a moment.
+        assert_eq!((slow, waiting, moved_on, fast, unfinished, without), (10, 0, 10, 0, [1, 1], [5, 0, 1]));
+        let short = |count| Note::ShortWaits { below_ns: 9, count, time_ns: count * 2, of_ns: count * 3, threads: None };
+        assert_eq!(short(50).since(&short(20)), short(30));
+        assert_eq!(short(50).since(&stacks(3, 0)), short(50));
     }
 }

@@ -3,7 +3,8 @@
 use super::app::{App, Panel, Purpose};
 use super::different::different_lines;
 use super::keys;
-use latscope_event::{format_count, format_duration, format_duration_exact};
+use crate::notes::plural;
+use latscope_event::{format_duration, format_duration_exact};
 use latscope_view_term::{Cell, Color, Drawn, Line, Look, Screen, screen};
 
 impl App {
@@ -165,7 +166,7 @@ impl App {
         }
         let total = self.series.total(None).totals().count;
         let span = self.series.range().map_or(0, |(first, last)| (last - first + 1) as u64 * self.series.width_ns());
-        self.notice = Some(format!("{} events in {}", format_count(total), format_duration(span)));
+        self.notice = Some(format!("{} in {}", plural(total, "event"), format_duration(span)));
         self.picture().lines
     }
 }

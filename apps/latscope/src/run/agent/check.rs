@@ -3,9 +3,10 @@
 use super::probe;
 use super::rights::{usable, write_to};
 use crate::Failure;
+use crate::notes::plural;
 use crate::output;
 use crate::plan::Agent as Plan;
-use latscope_event::{Context, format_count, format_duration};
+use latscope_event::{Context, format_duration};
 use latscope_pipeline::{Intervals, Pipeline};
 use latscope_series::HistogramSeries;
 use latscope_wire::{Hello, check};
@@ -81,8 +82,8 @@ fn hub(plan: &Plan, address: &latscope_wire::Address, hello: &Hello) -> Result<S
 fn capture(pipeline: &Pipeline, plan: &Plan) -> Result<String, String> {
     let mut counter = Counter::default();
     probe::intervals(pipeline, plan, &mut counter).map_err(|failure| failure.to_string())?;
-    let (groups, events) = (format_count(counter.groups as u64), format_count(counter.events));
-    Ok(format!("{events} events in {groups} groups"))
+    let (groups, events) = (plural(counter.groups as u64, "group"), plural(counter.events, "event"));
+    Ok(format!("{events} in {groups}"))
 }
 
 /// What passed.

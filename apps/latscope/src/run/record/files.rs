@@ -1,13 +1,13 @@
 //! The files of a recording: one, or one after the other.
 
 use super::names::{self, size, sum};
-use super::trace::{Notes, Trace, account, failure, own, shorten, until};
+use super::trace::{Before, Notes, Trace, account, failure, shorten, start, until};
 use crate::Failure;
 use crate::notes::{self, WORDING};
 use crate::output::{self, Output};
 use crate::plan::{Keep, Reading, Recording, Rotate};
 use latscope_event::{
-    Anomaly, Batch, Context, FieldSet, Mask, Tally, Unfinished, format_count, format_duration, format_size,
+    Anomaly, Batch, Context, FieldSet, Mask, Unfinished, format_count, format_duration, format_size,
 };
 use latscope_pipeline::{RECORDING, now_ns};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct Files<'a> {
     fields: FieldSet,
     now: Open,
     /// What was lost before the present file was started.
-    before: Tally,
+    before: Before,
     /// Events that the present file lacks because the one before could not be written.
     lost: u64,
     /// Those that are over, but for the account of what waited at their ends.
@@ -62,7 +62,7 @@ impl Files<'_> {
         let recording = plan.rotate.map(|_| (RECORDING.into(), from_ns.to_string()));
         let marks = filter.into_iter().chain(recording).collect();
         let now = open(plan, fields, context, &marks, from_ns)?;
-        Ok(Files { plan, marks, fields, now, before: Tally::default(), lost: 0, past: Vec::new() })
+        Ok(Files { plan, marks, fields, now, before: Before::default(), lost: 0, past: Vec::new() })
     }
 
     /// Gives the first file its name, now that nothing is left that could prevent the recording.
@@ -221,7 +221,7 @@ impl Files<'_> {
         let lost = std::mem::take(&mut self.lost);
         let account = account(context, &self.before, lost, &self.marks, (file.from_ns, now_ns()), most_bytes);
         self.past.push(Past { file, account, most_bytes });
-        self.before = context.tally.clone();
+        self.before = Before::now(context);
         Ok(())
     }
 
@@ -257,7 +257,7 @@ impl Files<'_> {
         let next = self.next(context)?;
         drop(std::mem::replace(&mut self.now, next));
         shorten(&broken, whole_bytes); // what its writer still had
-        self.before = context.tally.clone();
+        self.before = Before::now(context);
         self.lost += lost;
         Ok(())
     }
@@ -329,8 +329,7 @@ fn open(
         Some(_) => names::rotated(&plan.write, from_ns),
     };
     let out = output::open(Some(&path))?;
-    let start = Context { tally: Tally::default(), span_ns: None, ..own(context, marks) };
-    let writer = Trace::create(&path, out, fields, &start).map_err(|error| failure(&path, &error))?;
+    let writer = Trace::create(&path, out, fields, &start(context, marks)).map_err(|error| failure(&path, &error))?;
     Ok(Open { path, writer, notes: Notes::default(), from_ns, events: 0 })
 }
 
@@ -342,8 +341,8 @@ fn end(done: Open, mut account: Context, most_bytes: u64) -> io::Result<()> {
     }
     let size = done.writer.finish(&account).and_then(Output::finish)?;
     let span_ns = account.span_ns.map_or(0, |(from_ns, to_ns)| to_ns.abs_diff(from_ns));
-    let (events, span) = (format_count(done.events), format_duration(span_ns));
-    say!("latscope: {}: {events} events in {span}, {}", done.path.display(), format_size(size));
+    let (events, span) = (notes::plural(done.events, "event"), format_duration(span_ns));
+    say!("latscope: {}: {events} in {span}, {}", done.path.display(), format_size(size));
     let notes = WORDING.lines(&account).into_iter().map(|note| note.text);
     notes.chain(notes::detail(&account)).for_each(|note| say!("latscope: {note}"));
     Ok(())

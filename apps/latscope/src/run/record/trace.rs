@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::output::Output;
 use latscope_capture_file::{LatWriter, ScapWriter};
-use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, Tally, Unfinished};
+use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, Note, Tally, Unfinished};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -161,16 +161,49 @@ pub fn shorten(path: &Path, whole_bytes: u64) {
     }
 }
 
+/// What was counted before a file was started.
+#[derive(Default)]
+pub struct Before {
+    tally: Tally,
+    notes: Vec<Note>,
+    properties: BTreeMap<String, String>,
+}
+
+impl Before {
+    /// What is counted now.
+    pub fn now(context: &Context) -> Before {
+        let Context { tally, notes, properties, .. } = context.clone();
+        Before { tally, notes, properties }
+    }
+
+    /// Leaves of an account what was counted since.
+    fn subtract_from(&self, account: &mut Context) {
+        account.tally = account.tally.since(&self.tally);
+        for note in &mut account.notes {
+            let earlier = self.notes.iter().find(|earlier| earlier.key() == note.key());
+            *note = earlier.map_or_else(|| note.clone(), |earlier| note.clone().since(earlier));
+        }
+        // Counts of the sampler.
+        for (key, value) in account.properties.iter_mut().filter(|(key, _)| key.starts_with("stacks.")) {
+            let earlier = self.properties.get(key).and_then(|earlier| earlier.parse::<u64>().ok());
+            if let (Some(earlier), Ok(count)) = (earlier, value.parse::<u64>()) {
+                *value = count.saturating_sub(earlier).to_string();
+            }
+        }
+    }
+}
+
 /// The account of a file's own time.
 pub fn account(
     context: &Context,
-    before: &Tally,
+    before: &Before,
     lost: u64,
     marks: &BTreeMap<String, String>,
     span_ns: (i64, i64),
     most_bytes: u64,
 ) -> Context {
-    let mut account = Context { tally: context.tally.since(before), span_ns: Some(span_ns), ..own(context, marks) };
+    let mut account = Context { span_ns: Some(span_ns), ..own(context, marks) };
+    before.subtract_from(&mut account);
     account.tally.add(Anomaly::LostRecords, lost);
     // The longest come first. They must leave room for events.
     let most = usize::try_from(most_bytes / UNFINISHED_PART).unwrap_or(usize::MAX);
@@ -184,8 +217,16 @@ pub fn until(request: &Unfinished, moment_ns: i64) -> Unfinished {
     Unfinished { at_least_ns: request.at_least_ns.min(age_ns), ..request.clone() }
 }
 
+/// The context with which a file starts: nothing is counted yet.
+pub fn start(context: &Context, marks: &BTreeMap<String, String>) -> Context {
+    let mut start = Context { tally: Tally::default(), span_ns: None, ..own(context, marks) };
+    // A note that is about counts changes by itself.
+    start.notes.retain(|note| note.clone().since(note) == *note);
+    start
+}
+
 /// The context of a file.
-pub fn own(context: &Context, marks: &BTreeMap<String, String>) -> Context {
+fn own(context: &Context, marks: &BTreeMap<String, String>) -> Context {
     let mut own = context.clone();
     own.properties.extend(marks.clone());
     own
