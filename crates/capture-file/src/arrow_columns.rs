@@ -281,7 +281,29 @@ pub fn context_of(json: &str) -> serde_json::Result<Context> {
     context.span_ns = context.span_ns.map(|(from, to)| (from.min(to), from.max(to)));
     context.unfinished.truncate(Context::UNFINISHED_KEPT);
     context.loss_ranges.truncate(Context::LOSS_RANGES_KEPT);
+    context.begun_before_ns.truncate(Context::LOSS_RANGES_KEPT);
+    // What a capture calls itself while it runs.
+    if let Some(what) = context.source.strip_prefix("live ") {
+        context.source = format!("recorded {}", what.replace(", live ", ", "));
+    }
     let stored = std::mem::take(&mut context.tally);
     context.tally.merge(&stored);
     Ok(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latscope_event::Clock;
+
+    #[test]
+    fn a_recording_is_not_live() {
+        for (live, recorded) in [
+            ("live block requests, live stacks", "recorded block requests, stacks"),
+            ("fio log, live 1.log", "fio log, live 1.log"),
+        ] {
+            let json = serde_json::to_string(&Context::new(live, Clock::wall())).unwrap();
+            assert_eq!(context_of(&json).unwrap().source, recorded);
+        }
+    }
 }

@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::notes::plural;
 use crate::output;
 use crate::plan::Agent as Plan;
-use latscope_event::{Context, format_duration};
+use latscope_event::{Context, format_count, format_duration};
 use latscope_pipeline::{Intervals, Pipeline};
 use latscope_series::HistogramSeries;
 use latscope_wire::{Hello, check};
