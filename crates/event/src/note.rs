@@ -194,6 +194,9 @@ pub enum Note {
         slow: u64,
         /// Of these, those whose issuer still waited for them.
         waiting: u64,
+        /// Of these, those whose stack ends in the kernel, as the thread did not return to its own code.
+        #[serde(default)]
+        bare: u64,
         /// Requests, of all, that have the stack of their issue.
         issued: u64,
         /// Slow requests whose issuer did something else by then, so that they have no stack.
@@ -291,10 +294,11 @@ impl Note {
                 &Note::ShortWaits { count: c, time_ns: t, of_ns: o, .. },
             ) => less(&mut [(count, c), (time_ns, t), (of_ns, o)]),
             (
-                Note::RequestStacks { slow, waiting, issued, moved_on, fast, baseline, without: [kernel, unknown, _], .. },
+                Note::RequestStacks { slow, waiting, bare, issued, moved_on, fast, baseline, without, .. },
                 &Note::RequestStacks {
                     slow: s,
                     waiting: w,
+                    bare: bare_before,
                     issued: i,
                     moved_on: m,
                     fast: f,
@@ -304,7 +308,8 @@ impl Note {
                 },
             ) => {
                 less(&mut [(slow, s), (waiting, w), (issued, i), (moved_on, m), (fast, f), (baseline, b)]);
-                less(&mut [(kernel, k), (unknown, u)]);
+                let [kernel, unknown, _] = without;
+                less(&mut [(bare, bare_before), (kernel, k), (unknown, u)]);
             }
             (Note::JvmMaps { asked, written, .. }, &Note::JvmMaps { asked: a, written: w, .. }) => {
                 less(&mut [(asked, a), (written, w)]);
@@ -335,6 +340,7 @@ mod tests {
             slow_ns: Some(5),
             slow,
             waiting: 1,
+            bare: 0,
             issued: 0,
             moved_on: slow - 1,
             fast: 7,

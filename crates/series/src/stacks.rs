@@ -11,8 +11,8 @@ const NODES: usize = 1 << 18;
 const DEPTH: usize = 4096;
 /// The groups of more values than this share one.
 const GROUPS: usize = 10_000;
-/// The quality of a stack whose outer frames were not found.
-const TRUNCATED: &str = "truncated";
+/// The qualities of stacks whose outer frames were not found, or none of user space at all.
+const TRUNCATED: [&str; 2] = ["truncated", "none"];
 
 /// A frame below another one.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -107,7 +107,8 @@ impl StackTree {
         let weights = batch.i64s(Field::SampleWeight);
         let qualities = batch.codes(Field::StackQuality);
         let texts = batch.dictionary(Field::StackQuality).texts();
-        let truncated = texts.iter().position(|text| &**text == TRUNCATED).map_or(MISSING_CODE, |at| at as u32);
+        let code = |name: &str| texts.iter().position(|text| &**text == name).map_or(MISSING_CODE, |at| at as u32);
+        let truncated = TRUNCATED.map(code);
         let mut last = (u32::MAX, u32::MAX, 0);
         for row in (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))) {
             let weight = weights.map_or(MISSING_I64, |weights| weights[row]);
@@ -122,7 +123,8 @@ impl StackTree {
                 self.without = self.without.plus(sum);
                 continue;
             }
-            if truncated != MISSING_CODE && qualities.is_some_and(|qualities| qualities[row] == truncated) {
+            let quality = qualities.map_or(MISSING_CODE, |qualities| qualities[row]);
+            if quality != MISSING_CODE && truncated.contains(&quality) {
                 self.truncated = self.truncated.plus(sum);
             }
             let group = self.groups.number_of(batch, row);

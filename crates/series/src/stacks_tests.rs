@@ -190,8 +190,9 @@ fn the_frame_that_readers_look_for() {
 #[test]
 fn stacks_without_outer_frames_are_counted() {
     let mut batch = Batch::new(FieldSet::ALWAYS.with(&[Field::Stack, Field::StackQuality]));
+    let (whole, part, kernel) = (Some("a;b"), Some("b"), Some("read_[k]"));
     for (stack, quality, latency) in
-        [(Some("a;b"), "complete", 5), (Some("b"), "truncated", 7), (None, "truncated", 1), (Some("b"), "truncated", 9)]
+        [(whole, "complete", 5), (part, "truncated", 7), (None, "truncated", 1), (kernel, "none", 9)]
     {
         batch.push_i64(Field::Time, 0);
         batch.push_u64(Field::Latency, latency);

@@ -81,7 +81,9 @@ pub fn short_waits(note: &Note) -> String {
 
 /// The sentence of [`Note::RequestStacks`].
 pub fn request_stacks(note: &Note) -> String {
-    let &Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline, unfinished, without } = note
+    let &Note::RequestStacks {
+        slow_ns, slow, waiting, bare, issued, moved_on, fast, baseline, unfinished, without
+    } = note
     else {
         return String::new();
     };
@@ -95,6 +97,10 @@ pub fn request_stacks(note: &Note) -> String {
         format_count(waiting),
         has(waiting)
     );
+    if bare > 0 {
+        let of = if waiting == 1 { "it ends".into() } else { format!("{} of them end", format_count(bare)) };
+        text += &format!(" ({of} in the kernel: the thread did not return to its own code, or was not seen to)");
+    }
     let [kernel, unknown, before] = without;
     for (count, why) in [
         (moved_on, "as the issuer had moved on (--stacks 1/N takes stacks at the issue)"),
@@ -202,6 +208,7 @@ mod tests {
             slow_ns,
             slow: 12,
             waiting: 11,
+            bare: kernel,
             issued: 0,
             moved_on,
             fast: 3000,
@@ -217,6 +224,7 @@ mod tests {
         );
         let of_kernel = request_stacks(&note(Some(50_000_000), 0, 2));
         assert!(of_kernel.contains("and 2 have none, as a thread of the kernel issued them for others"), "{of_kernel}");
+        assert!(of_kernel.contains("waited (2 of them end in the kernel: the thread did not return"), "{of_kernel}");
         assert!(
             of_kernel.contains("0 of them have a stack (1 was issued before the capture: whose code waits is not known)"),
             "{of_kernel}"

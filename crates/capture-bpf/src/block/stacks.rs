@@ -8,6 +8,7 @@ use crate::loader::Raw;
 use crate::stacks::{Names, Over, Parts, Record, Returns, Stack, State};
 use crate::{Options, RequestStacks};
 use latscope_event::{Batch, Column, Context, Field, MISSING_CODE, Note};
+use latscope_unwind::Quality;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,7 @@ pub struct IssuerStacks {
     /// Requests whose issuer has not returned to user space.
     returns: Returns<BlockRecord>,
     sees_returns: bool,
+    user_stacks: bool,
     /// Fast requests since the share was adapted.
     fast: u64,
     adapted: Instant,
@@ -46,6 +48,7 @@ pub struct IssuerStacks {
 struct Counts {
     slow: u64,
     waiting: u64,
+    bare: u64,
     issued: u64,
     moved_on: u64,
     kernel: u64,
@@ -95,6 +98,7 @@ impl IssuerStacks {
             order: VecDeque::new(),
             returns: Returns::default(),
             sees_returns: sees_returns && options.stacks.user_stacks,
+            user_stacks: options.stacks.user_stacks,
             fast: 0,
             adapted: Instant::now(),
             counts: Counts::default(),
@@ -215,7 +219,7 @@ impl IssuerStacks {
                 self.returns.keep(&record, &parts, *request);
                 return None;
             }
-            return Some(self.completion(&record, &parts, batch));
+            return Some(self.completion(is_slow, &record, &parts, batch));
         }
         if let Some(issued) = issued {
             self.counts.issued += 1;
@@ -232,8 +236,11 @@ impl IssuerStacks {
         Some(Columns { quality, source: Some("completion"), ..NOTHING })
     }
 
-    fn completion(&mut self, record: &Record, parts: &Parts, batch: &mut Batch) -> Columns {
-        Columns::new(self.names.name(record, parts, State::from_record(record), batch), "completion")
+    fn completion(&mut self, is_slow: bool, record: &Record, parts: &Parts, batch: &mut Batch) -> Columns {
+        let stack = self.names.name(record, parts, State::from_record(record), batch);
+        let ends_in_kernel = batch.dictionary(Field::StackQuality).text(stack.quality) == Some(Quality::None.name());
+        self.counts.bare += u64::from(is_slow && self.user_stacks && ends_in_kernel);
+        Columns::new(stack, "completion")
     }
 
     /// A thread returned: the requests that it waited for.
@@ -257,7 +264,8 @@ impl IssuerStacks {
     ) -> Vec<(BlockRecord, Columns)> {
         let columns = |over: Over<BlockRecord>| {
             let (record, user) = over.with_user(back);
-            (over.what, self.completion(&record, &over.parts(user), batch))
+            let is_slow = over.what.looked == looked::SLOW || over.what.latency_ns >= self.how.slow_ns;
+            (over.what, self.completion(is_slow, &record, &over.parts(user), batch))
         };
         over.into_iter().map(columns).collect()
     }
@@ -275,11 +283,13 @@ impl IssuerStacks {
 
     /// Puts the account into the context.
     pub fn account(&self, context: &mut Context) {
-        let Counts { slow, waiting, issued, moved_on, kernel, unknown, fast, baseline, unfinished, standing, before } =
+        let Counts { slow, waiting, bare, issued, moved_on, kernel, unknown, fast, baseline, unfinished, standing, before } =
             self.counts;
         let slow_ns = (self.how.slow_ns != u64::MAX).then_some(self.how.slow_ns);
         let (unfinished, without) = ([unfinished, standing], [kernel, unknown, before]);
-        let note = Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline, unfinished, without };
+        let note = Note::RequestStacks {
+            slow_ns, slow, waiting, bare, issued, moved_on, fast, baseline, unfinished, without
+        };
         context.notes.retain(|note| !matches!(note, Note::RequestStacks { .. }));
         context.note(note);
         self.names.account(context);
