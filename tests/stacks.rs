@@ -525,3 +525,47 @@ fn profiles_for_firefox_keep_times_and_stacks() {
     assert!(expected.len() > 50);
     assert_eq!(found, expected);
 }
+
+/// A fault of a mapped file does not say which device it waits for: a filter for one leaves it out, and says so.
+#[test]
+fn waits_of_unknown_devices_are_counted_where_a_filter_asks_for_one() {
+    use latscope_capture_file::LatWriter;
+    use latscope_event::{Batch, Clock, Context, Field, FieldSet, Unfinished, Wait};
+    let fields = FieldSet::ALWAYS.with(&[Field::Tid, Field::State, Field::Device, Field::Stack]);
+    let batch = |rows: &[(i64, u64, &str, Option<&str>)]| {
+        let mut batch = Batch::new(fields);
+        for &(tid, latency_ms, state, device) in rows {
+            batch.push_i64(Field::Time, 0);
+            batch.push_u64(Field::Latency, latency_ms * 1_000_000);
+            batch.push_i64(Field::Tid, tid);
+            batch.push_text(Field::State, Some(state.as_bytes()));
+            batch.push_text(Field::Device, device.map(str::as_bytes));
+            batch.push_text(Field::Stack, Some(b"main;work"));
+            batch.end_row();
+        }
+        batch
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.lat");
+    let mut context = Context::new("made up", Clock::unanchored("none"));
+    let hung = batch(&[(5, 4000, "disk sleep", None)]);
+    context.unfinished = vec![Unfinished::from_row("a fault".into(), Wait::Counts, &hung, 0)];
+    let mut writer = LatWriter::create(std::fs::File::create(&path).unwrap(), fields, &context).unwrap();
+    let rows = [(1, 10, "disk sleep", Some("sda")), (2, 20, "disk sleep", None), (3, 30, "sleep", None)];
+    writer.write(&batch(&rows), None).unwrap();
+    writer.finish(&context).unwrap();
+    let notes = |view: &str, filter: &str| {
+        let ran = latscope(&[view, "-r", path.to_str().unwrap(), filter]);
+        let printed = ran.err.clone() + &ran.success();
+        printed.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    for view in ["stacks", "summary", "percentiles", "histogram"] {
+        let all = notes(view, "device = sda");
+        assert!(all.contains("and 2 waits for storage of 4.02s are left out as their devices are not known"), "{view}: {all}");
+        let ended = notes(view, "device = sda and lat < 1s or tid = 1");
+        assert!(ended.contains("1 wait for storage of 20ms is left out as its device is not known"), "{view}: {ended}");
+        for other in ["tid = 1", "not device = sdb"] {
+            assert!(!notes(view, other).contains("left out"), "{view} {other}");
+        }
+    }
+}

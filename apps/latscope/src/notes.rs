@@ -181,6 +181,15 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
         Note::Sampling { .. } => sampling(note),
         Note::ShortWaits { .. } => short_waits(note),
         Note::RequestStacks { .. } => request_stacks(note),
+        Note::UnknownDevice { count, time_ns } => {
+            let (are, of) = if *count == 1 { ("is", "its device is") } else { ("are", "their devices are") };
+            format!(
+                "the filter asks for a device, and {} for storage of {} {are} left out as {of} not known (page faults of mapped files, \
+                 frozen file systems)",
+                plural(*count, "wait"),
+                format_duration(*time_ns)
+            )
+        }
         Note::JvmMaps { asked, written, failure } => {
             let failure = if failure.is_empty() { String::new() } else { format!("; the last failure: {failure}") };
             let [asked, written] = [asked, written].map(|count| format_count(*count));

@@ -213,6 +213,13 @@ pub enum Note {
         #[serde(default)]
         without: [u64; 3],
     },
+    /// Waits for storage, of which nobody knows the device, were left out by a filter that asks for one.
+    UnknownDevice {
+        /// How many.
+        count: u64,
+        /// Their sum, nanoseconds.
+        time_ns: u64,
+    },
     /// JVMs were asked for the names of the code that they compiled.
     JvmMaps {
         /// How often one was asked.
@@ -272,6 +279,7 @@ impl Note {
             Note::Sampling { .. } => "sampling",
             Note::ShortWaits { .. } => "short_waits",
             Note::RequestStacks { .. } => "request_stacks",
+            Note::UnknownDevice { .. } => "unknown_device",
             Note::JvmMaps { .. } => "jvm_maps",
             Note::Unknown => "unknown",
         }

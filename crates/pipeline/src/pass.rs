@@ -21,6 +21,59 @@ pub struct Pass<'a> {
     has_events: bool,
     /// Latencies shall count from the queue, and no event has had a time there so far.
     lacks_queue: bool,
+    unplaced: Option<Unplaced>,
+}
+
+/// Waits for storage that only the filter's conditions on a device leave out, while nobody knows which device they are for.
+struct Unplaced {
+    /// The other conditions; `None`: there are none.
+    others: Option<Filter>,
+    bound: Option<BoundFilter>,
+    mask: Mask,
+    count: u64,
+    time_ns: u64,
+}
+
+impl Unplaced {
+    /// `None` where the filter does not ask for a device.
+    fn new(filter: &Filter) -> Option<Unplaced> {
+        let device = FieldSet::EMPTY.with(&[Field::Device, Field::Dev]);
+        filter.fields().iter().any(|field| device.contains(field)).then(|| Unplaced {
+            others: filter.only_about(FieldSet::EVERY.without(device)),
+            bound: None,
+            mask: Mask::default(),
+            count: 0,
+            time_ns: 0,
+        })
+    }
+
+    /// Adds those of a batch, of which the filter let these through.
+    fn add(&mut self, batch: &Batch, passed: &Mask, start: TraceStart) -> Result<(), Error> {
+        let Some(states) = batch.codes(Field::State) else { return Ok(()) };
+        let texts = batch.dictionary(Field::State).texts();
+        let Some(asleep) = texts.iter().position(|text| &**text == "disk sleep") else { return Ok(()) };
+        let is_known = |field: Field, row: usize| batch.codes(field).is_some_and(|codes| codes[row] != MISSING_CODE);
+        let is_one = |row: usize| {
+            states[row] == asleep as u32 && !passed.get(row) && !is_known(Field::Device, row) && !is_known(Field::Dev, row)
+        };
+        if !(0..batch.len()).any(is_one) {
+            return Ok(());
+        }
+        if let (Some(others), None) = (&self.others, &self.bound) {
+            self.bound = Some(others.bind(start)?);
+        }
+        if let Some(bound) = &mut self.bound {
+            bound.eval(batch, &mut self.mask);
+        }
+        let is_wanted = |row: &usize| is_one(*row) && (self.bound.is_none() || self.mask.get(*row));
+        let weights = batch.i64s(Field::SampleWeight);
+        for row in (0..batch.len()).filter(is_wanted) {
+            let weight = weights.map_or(1, |weights| weights[row].max(1).unsigned_abs());
+            self.count += weight;
+            self.time_ns = self.time_ns.saturating_add(batch.latency()[row].saturating_mul(weight));
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Pass<'a> {
@@ -31,7 +84,8 @@ impl<'a> Pass<'a> {
         let tagger = reading.tagging.as_ref().and_then(Tagger::new);
         let (start_ns, bound, mask, has_events) = (None, None, Mask::default(), false);
         let lacks_queue = reading.from_queue;
-        Pass { reading, start_ns, bound, mask, shifted, tagger, missing, has_events, lacks_queue }
+        let unplaced = reading.filter.as_ref().and_then(Unplaced::new);
+        Pass { reading, start_ns, bound, mask, shifted, tagger, missing, has_events, lacks_queue, unplaced }
     }
 
     /// Counts relative times of the filter from here: of several traces, from the start of the earliest.
@@ -52,7 +106,14 @@ impl<'a> Pass<'a> {
             (self.lacks_queue && self.has_events).then_some(Note::NoQueueTimes).into_iter().collect();
         notes.extend(self.reading.tagging.as_ref().map_or(Vec::new(), Tagging::notes));
         notes.extend(self.tagger.as_ref().filter(|_| self.has_events).and_then(Tagger::note));
+        notes.extend(self.unplaced());
         notes
+    }
+
+    /// How many waits for storage the filter left out as nobody knows their device.
+    pub fn unplaced(&self) -> Option<Note> {
+        let unplaced = self.unplaced.as_ref().filter(|unplaced| unplaced.count > 0)?;
+        Some(Note::UnknownDevice { count: unplaced.count, time_ns: unplaced.time_ns })
     }
 
     /// The batch, with latencies as the reading wants them, and what the filter lets through (`None`: everything).
@@ -79,6 +140,9 @@ impl<'a> Pass<'a> {
         self.has_events |= !batch.is_empty();
         let Some(bound) = &mut self.bound else { return Ok((batch, None)) };
         bound.eval(batch, &mut self.mask);
+        if let Some(unplaced) = &mut self.unplaced {
+            unplaced.add(batch, &self.mask, trace_start(context, self.start_ns))?;
+        }
         if self.missing != FieldSet::default() {
             let passed = self.mask.count() > 0;
             self.missing = self.missing.iter().filter(|&field| !passed && !has(batch, field)).collect();

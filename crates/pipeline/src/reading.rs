@@ -73,7 +73,12 @@ impl Reading {
     pub fn filter_fields(&self) -> FieldSet {
         let queue = if self.from_queue { FieldSet::default().with(&[Field::Queue]) } else { FieldSet::default() };
         let of_tags = if self.tagging.is_some() { Tagger::NEEDED } else { FieldSet::EMPTY };
-        self.filter.as_ref().map_or(queue, |filter| filter.fields().union(queue)).union(of_tags)
+        let of_filter = self.filter.as_ref().map_or(FieldSet::EMPTY, Filter::fields);
+        // What a wait is tells whether a device was to be expected of it.
+        let asks_device = [Field::Device, Field::Dev].iter().any(|&field| of_filter.contains(field));
+        let of_waits = [Field::State, Field::SampleWeight];
+        let of_waits = if asks_device { FieldSet::EMPTY.with(&of_waits) } else { FieldSet::EMPTY };
+        of_filter.union(queue).union(of_tags).union(of_waits)
     }
 }
 

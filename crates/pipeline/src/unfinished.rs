@@ -3,7 +3,7 @@
 use crate::named::Named;
 use crate::series::common_start_ns;
 use crate::{Error, Pass, Pipeline, Reading, Tagging};
-use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, Mask, Tally, Unfinished, Value};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, Mask, Note, Tally, Unfinished, Value};
 use latscope_series::Waiter;
 use std::collections::BTreeMap;
 
@@ -138,4 +138,14 @@ fn keep(reading: &Reading, mut pass: Pass, context: &mut Context, batch: &Batch)
         }
         mask.is_none_or(|mask| mask.get(row))
     });
+    if let Some(Note::UnknownDevice { mut count, mut time_ns }) = pass.unplaced() {
+        // What has not ended is left out beside what has.
+        for note in &context.notes {
+            if let Note::UnknownDevice { count: ended, time_ns: ended_ns } = note {
+                (count, time_ns) = (count + ended, time_ns.saturating_add(*ended_ns));
+            }
+        }
+        context.notes.retain(|note| !matches!(note, Note::UnknownDevice { .. }));
+        context.note(Note::UnknownDevice { count, time_ns });
+    }
 }
