@@ -32,7 +32,7 @@ const DISK: [&str; 33] = [
     "writeback throttle",
     "io.latency throttle",
     "io.cost throttle",
-    "io.max throttle",
+    "cgroup I/O delay",
     "dirty throttle",
     "device command",
     "frozen file system",
