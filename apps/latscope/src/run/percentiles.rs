@@ -96,17 +96,25 @@ pub fn refuse_unknown_waiting(contexts: &[Context], asker: &str) -> Result<(), F
     Ok(())
 }
 
-/// Within what latencies are known, nanoseconds, where some of the events are samples: of waits it is the longest time between two
-/// looks, of times on a CPU the tick of the timer.
-fn sampled_every_ns(pipeline: &Pipeline, contexts: &[Context]) -> Result<Option<u64>, Failure> {
+/// Whether the scheduler timed every wait, so that samples only add stacks to some of them.
+fn is_timed(context: &Context) -> bool {
+    context.notes.iter().any(|note| matches!(note, Note::ShortWaits { .. }))
+}
+
+/// The longest time between two looks at threads, nanoseconds, where nothing else says how long they waited.
+fn noted_every_ns(contexts: &[Context]) -> Option<u64> {
     let interval = |note: &Note| match note {
         &Note::Sampling { p95_ns, longest_ns, .. } => Some(longest_ns.max(p95_ns)),
         _ => None,
     };
-    // Where the scheduler timed every wait, too, samples only add stacks to some of them.
-    let is_timed = |context: &&Context| context.notes.iter().any(|note| matches!(note, Note::ShortWaits { .. }));
     let sampled = contexts.iter().filter(|context| !is_timed(context));
-    let noted_ns = sampled.flat_map(|context| &context.notes).filter_map(interval).max();
+    sampled.flat_map(|context| &context.notes).filter_map(interval).max()
+}
+
+/// Within what latencies are known, nanoseconds, where some of the events are samples: of waits it is the longest time between two
+/// looks, of times on a CPU the tick of the timer.
+fn sampled_every_ns(pipeline: &Pipeline, contexts: &[Context]) -> Result<Option<u64>, Failure> {
+    let noted_ns = noted_every_ns(contexts);
     let reading = pipeline.reading();
     if reading.live.is_some()
         || pipeline.is_stream()
@@ -120,7 +128,7 @@ fn sampled_every_ns(pipeline: &Pipeline, contexts: &[Context]) -> Result<Option<
     }
     // A file may hold timed waits, too, and the filter may choose these.
     let whole = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
-    let all_timed = noted_ns.is_none() && contexts.iter().any(|context| is_timed(&context));
+    let all_timed = noted_ns.is_none() && contexts.iter().any(is_timed);
     let sources = if all_timed { "stack_source = timer" } else { "stack_source in (sampled, timer)" };
     let filter = filter(&whole, Some(sources.into()))?;
     let sampled = Pipeline::open(Reading { filter, ..reading.clone() }, Control::default())?;

@@ -1,7 +1,7 @@
 //! Lines of percentiles as intervals pass or close.
 
 use super::printer::Printer;
-use super::{events_wanted, judged_by, options_of, refuse_unknown};
+use super::{events_wanted, judged_by, noted_every_ns, options_of, refuse_unknown};
 use crate::Failure;
 use crate::plan::{Percentiles as Plan, Reading};
 use crate::run::reports;
@@ -50,23 +50,32 @@ struct Lines<'a> {
     /// Times are those of a file, which the first interval gives.
     of_file: bool,
     started: bool,
+    /// How often threads were sampled so far, nanoseconds, where samples alone tell how long they waited.
+    sampled_ns: Option<u64>,
 }
 
 impl<'a> Lines<'a> {
     fn new(mut printer: Printer<'a>, reading: &Reading) -> Lines<'a> {
         printer.out = printer.out.growing_with(reading);
         let merger = events_wanted(printer.plan).map(IntervalMerger::new);
+        // Before it is known, any latency may be a sample.
+        let is_sampled = reading
+            .live
+            .as_ref()
+            .and_then(|live| live.source.stacks())
+            .is_some_and(|kinds| kinds.sampled && !kinds.off_cpu);
+        let sampled_ns = is_sampled.then_some(u64::MAX);
         // Hidden where standard error is no terminal.
         let progress = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
         let style = ProgressStyle::with_template("filling {bar:40} {human_pos} of {human_len} events");
         let progress = progress.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Lines { printer, merger, progress, of_file: false, started: false }
+        Lines { printer, merger, progress, of_file: false, started: false, sampled_ns }
     }
 
     fn print(&mut self, series: &HistogramSeries) -> Result<(), Failure> {
         self.progress.suspend(|| {
             self.printer.print(series)?;
-            self.printer.warn();
+            self.printer.warn(self.sampled_ns);
             Ok(())
         })
     }
@@ -85,6 +94,7 @@ impl Intervals for Lines<'_> {
     type Error = Failure;
 
     fn passed(&mut self, series: &HistogramSeries, _before: i64, context: &Context) -> Result<(), Failure> {
+        self.sampled_ns = noted_every_ns(std::slice::from_ref(context)).or(self.sampled_ns);
         if self.of_file && !self.started && !series.slices().is_empty() {
             self.printer.start(context, series);
         }

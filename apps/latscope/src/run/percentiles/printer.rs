@@ -76,11 +76,16 @@ impl Printer<'_> {
         }
     }
 
-    /// Says at once, the first time, that the threshold is exceeded: whoever watches a stall need not wait for its end.
-    pub fn warn(&mut self) {
+    /// Says at once, the first time, that the threshold is exceeded: whoever watches a stall need not wait for its end. What samples
+    /// taken so often, nanoseconds, do not decide is left for the verdict.
+    pub fn warn(&mut self, sampled_ns: Option<u64>) {
         let Some(watch) = self.watch.as_ref().filter(|_| !self.warned) else { return };
         if let Some(exceeded) = watch.exceeded() {
             let (worst, finding) = &exceeded.worst;
+            let is_unsure = |ns| watch.threshold().is_unsure_of_samples(Some(finding), ns, self.longest_ns);
+            if sampled_ns.is_some_and(is_unsure) {
+                return;
+            }
             say!("latscope: {} exceeded: {finding}{}", watch.threshold(), place(&self.table, worst));
             self.warned = true;
         }
@@ -103,7 +108,8 @@ impl Printer<'_> {
         out.finish().map_err(|error| Failure::output(&error))?;
         let Some(watch) = &watch else { return Ok(()) };
         let finding = watch.exceeded().map(|exceeded| exceeded.worst.1);
-        if let Some(interval_ns) = sampled_every_ns(pipeline, contexts)?
+        let sampled_ns = sampled_every_ns(pipeline, contexts)?;
+        if let Some(interval_ns) = sampled_ns
             && watch.threshold().is_unsure_of_samples(finding.as_ref(), interval_ns, longest_ns)
         {
             return Err(Failure::Input(format!(
@@ -141,13 +147,19 @@ impl Printer<'_> {
         };
         let (worst, finding) = &exceeded.worst;
         let in_a_row = watch.threshold().intervals() > 1;
+        // Waits that may have lasted longer may have exceeded it in more intervals.
+        let most = longer.and_then(|longer| longer.exceeded()).map_or(0, |longer| longer.intervals);
         let mut message = format!(
-            "{} {} {} of {}",
+            "{} {} {}{} of {}",
             watch.threshold(),
             if in_a_row { "in a row, held in" } else { "in" },
+            if most > exceeded.intervals { "at least " } else { "" },
             format_count(exceeded.intervals),
             plural(exceeded.judged, "interval")
         );
+        if let Some(interval_ns) = sampled_ns {
+            message += &format!(" by samples, each right to within {}", format_duration(interval_ns));
+        }
         if exceeded.groups.1 > 1 {
             message += &format!(", of {} of {}", exceeded.groups.0, plural(exceeded.groups.1 as u64, "group"));
         }
