@@ -26,7 +26,8 @@ pub struct Flamegraph {
     pub width: Option<StackWidth>,
     /// Compare with the events of this filter, or with this file
     ///
-    /// Red boxes have a larger share here, blue ones there. Without a filter at the end, all other events are here.
+    /// Red boxes have a larger share here, blue ones there. Without a filter at the end, all other events are here. With a
+    /// file, a filter at the end selects on both sides.
     #[arg(long, value_name = "FILTER|FILE")]
     pub against: Option<String>,
     /// Write to this file instead of standard output

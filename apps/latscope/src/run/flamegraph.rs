@@ -28,7 +28,8 @@ pub fn run(pipeline: &Pipeline, plan: Flamegraph) -> Result<(), Failure> {
             (trees, contexts, filter.to_string())
         }
         Some(Against::File(reading)) => {
-            let name = reading.files.first().map_or(String::new(), |file| file.display().to_string());
+            let file = reading.files.first().map_or(String::new(), |file| file.display().to_string());
+            let name = if reading.filter.is_some() { format!("{file} with the same filter") } else { file };
             let (there, more) = reports::open(*reading, plan.output.as_deref())?.stacks(&plan.by)?;
             let (here, mut contexts) = pipeline.stacks(&plan.by)?;
             contexts.extend(more);
