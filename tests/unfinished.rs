@@ -4,7 +4,7 @@
 use crate::live::lab::{Background, Disk, alone, until};
 use crate::program::{command, latscope, latscope_with, testdata, unpacked};
 use latscope_capture_file::LatWriter;
-use latscope_event::{Batch, Clock, Context, Field, FieldSet, Unfinished, Wait};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, Unfinished, Wait};
 use std::fmt::Write;
 use tempfile::TempDir;
 
@@ -453,6 +453,7 @@ fn with_stacks() -> TempDir {
     let waits = batch(&[(7, SECOND, 4 * second, hung), (8, 2 * SECOND, 3 * second, hung), (9, 0, 5 * second, None)]);
     let request = |row| Unfinished::from_row(format!("read {row}"), Wait::Counts, &waits, row);
     context.unfinished = (0..3).map(request).collect();
+    context.tally.add(Anomaly::Unfinished, 3);
     let out = std::fs::File::create(folder.path().join("t.lat")).unwrap();
     let mut writer = LatWriter::create(out, fields, &context).unwrap();
     writer.write(&batch(&[(7, 0, 2_000_000, fast), (9, SECOND, 2_000_000, fast)]), None).unwrap();
@@ -489,10 +490,24 @@ fn stacks_of_what_waits_are_converted() {
         };
         assert!(said.contains(note), "{said}");
         // The same total, however it is divided.
-        let by = ["convert", "-f", "--weight", "time", "--by", "tid", "-r", &path("t.lat"), "-w", &path("by.folded"), filter];
+        let by = [
+            "convert",
+            "-f",
+            "--weight",
+            "time",
+            "--by",
+            "tid",
+            "-r",
+            &path("t.lat"),
+            "-w",
+            &path("by.folded"),
+            filter,
+        ];
         let divided = latscope(&by);
         assert!(divided.err.contains(note), "{}", divided.err);
-        let sum = |text: &str| -> u64 { text.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum() };
+        let sum = |text: &str| -> u64 {
+            text.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+        };
         assert_eq!(sum(&std::fs::read_to_string(path("by.folded")).unwrap()), sum(&folded), "{filter}");
         for other in ["t.pb.gz", "t.speedscope.json", "t.profile.json.gz"] {
             latscope(&["convert", "-f", "-r", &path("t.lat"), "-w", &path(other), filter]).success();
@@ -500,7 +515,8 @@ fn stacks_of_what_waits_are_converted() {
         let back = latscope(&["stacks", "-r", &path("t.pb.gz"), "--csv"]).success();
         assert!(back.contains("hung_read"), "{back}");
         // Their times are lower bounds.
-        let marked = latscope(&["events", "-r", &path("t.pb.gz"), "--json", "--columns", "stack,latency_ns,tags"]).success();
+        let marked =
+            latscope(&["events", "-r", &path("t.pb.gz"), "--json", "--columns", "stack,latency_ns,tags"]).success();
         let is_marked = |line: &str| line.contains("\"unfinished=true\"");
         assert!(marked.lines().all(|line| is_marked(line) == !line.contains("fast_read")), "{marked}");
         let profile = unpacked_bytes(&std::fs::read(path("t.profile.json.gz")).unwrap());
@@ -521,6 +537,7 @@ fn only_what_passes_the_filter_is_named() {
             let ran = latscope(&[view, &["-r", &path("t.lat"), filter]].concat());
             let printed = ran.err.clone() + &ran.success();
             assert!(printed.contains(named) && !printed.contains("read 2"), "{view:?} {filter}: {printed}");
+            assert!(!printed.contains("unfinished: 3"), "{view:?} {filter}: {printed}");
         }
         let head = super::serve::head_of_page(&std::fs::read_to_string(&page).unwrap());
         let waiting = &head["unfinished"];

@@ -128,7 +128,7 @@ pub fn keep_passing(reading: &Reading, context: &mut Context) {
 fn keep(reading: &Reading, mut pass: Pass, context: &mut Context, batch: &Batch) {
     let Ok((batch, mask)) = pass.batch(context, batch) else { return };
     let tagged = reading.tagging.as_ref().map_or(FieldSet::EMPTY, Tagging::fields);
-    let mut rows = 0..batch.len();
+    let (mut rows, mut left_out) = (0..batch.len(), 0);
     context.unfinished.retain_mut(|request| {
         let Some(row) = request.counts().then(|| rows.next()).flatten() else { return true };
         for field in tagged.iter() {
@@ -136,8 +136,13 @@ fn keep(reading: &Reading, mut pass: Pass, context: &mut Context, batch: &Batch)
                 request.values.insert(field.name().to_owned(), Value::Text(text.into()));
             }
         }
-        mask.is_none_or(|mask| mask.get(row))
+        let passes = mask.is_none_or(|mask| mask.get(row));
+        left_out += u64::from(!passes && request.is_stall());
+        passes
     });
+    let mut gone = Tally::default();
+    gone.add(Anomaly::Unfinished, left_out);
+    context.tally = context.tally.since(&gone);
     if let Some(Note::UnknownDevice { mut count, mut time_ns }) = pass.unplaced() {
         // What has not ended is left out beside what has.
         for note in &context.notes {
