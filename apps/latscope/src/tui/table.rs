@@ -81,6 +81,9 @@ impl Table {
     }
 }
 
+/// So long a capture may take to start, nanoseconds.
+const STARTING_NS: i64 = 5_000_000_000;
+
 impl App {
     /// Shows the table, or the map again.
     pub fn turn_table(&mut self) {
@@ -193,8 +196,14 @@ impl App {
         }
         let mut lines = Vec::new();
         if let Some(Kept::Events(recent)) = self.watch.as_ref().map(|watch| &watch.kept) {
-            let from = self.in_words().moment(lock(recent).complete_from_ns());
-            lines.push(Line::new(&format!("since {from}")));
+            let from_ns = lock(recent).complete_from_ns();
+            let from = self.in_words().moment(from_ns);
+            // A filter starts a capture anew, and nobody saw when what waited by then had begun; the first one takes a moment to start.
+            let anew = self.context.begun_before_ns.iter().max().filter(|&&anew_ns| anew_ns - from_ns > STARTING_NS);
+            let anew = anew.map_or(String::new(), |&anew_ns| {
+                format!("; what waits counts from {} at the earliest", self.in_words().moment(anew_ns))
+            });
+            lines.push(Line::new(&format!("since {from}{anew}")));
         }
         match &table.found {
             None => lines.push(Line::new("waiting for the first events ...")),
