@@ -133,3 +133,51 @@ fn a_cut_recording_decides_no_limit_that_what_waits_may_exceed() {
     latscope(&["percentiles", "-r", path, "--fail-if", "max > 1us"]).failure(1);
     latscope(&["percentiles", "-r", path, "--fail-if", "count < 1"]).success();
 }
+
+/// A wait from before the capture is a lower bound, also in the file: it decides what it exceeds, and nothing else.
+#[test]
+fn a_wait_from_before_a_recording_decides_no_limit_that_it_may_exceed() {
+    use latscope_capture_file::LatWriter;
+    use latscope_event::{Batch, Clock, Context, FieldSet, Unfinished, Wait};
+    const SECOND: i64 = 1_000_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.lat");
+    let batch = |rows: &[(i64, u64)]| {
+        let mut batch = Batch::new(FieldSet::ALWAYS);
+        for &(start_ns, latency_ns) in rows {
+            batch.push_i64(latscope_event::Field::Time, start_ns);
+            batch.push_u64(latscope_event::Field::Latency, latency_ns);
+            batch.end_row();
+        }
+        batch
+    };
+    let write = |start_ns: i64| {
+        let hung = batch(&[(start_ns, (5 * SECOND - start_ns) as u64)]);
+        let mut context = Context::new("made up", Clock::unanchored("none"));
+        context.begun_before_ns = vec![0];
+        context.unfinished = vec![Unfinished::from_row("a read".into(), Wait::Counts, &hung, 0)];
+        context.knows_unfinished = true;
+        let out = std::fs::File::create(&path).unwrap();
+        let mut writer = LatWriter::create(out, FieldSet::ALWAYS, &context).unwrap();
+        writer.write(&batch(&[(0, 2_000_000), (SECOND, 2_000_000), (4 * SECOND, 2_000_000)]), None).unwrap();
+        writer.finish(&context).unwrap();
+    };
+    let judged = |limit: &str| latscope(&["percentiles", "-r", path.to_str().unwrap(), "-i", "1s", "--fail-if", limit]);
+    write(0);
+    for limit in ["max > 6s", "oldest > 6s", "p99 > 6s or count < 1"] {
+        let printed = judged(limit).failure(3);
+        let why = "cannot be decided: 1 wait had begun before the capture, so of the longest only a lower bound is known (5s)";
+        assert!(printed.contains(why), "{limit}: {printed}");
+    }
+    let exceeded = judged("max > 3s").failure(1);
+    assert!(exceeded.contains("max > 3s in at least 2 of "), "{exceeded}");
+    judged("count < 1 and max > 6s or rate > 1000").failure(3);
+    judged("rate > 1000").success();
+    let shown = latscope(&["percentiles", "-r", path.to_str().unwrap(), "-i", "1s"]).success();
+    assert!(shown.contains(">=4s") && shown.lines().any(|line| line.trim_end().ends_with(">=5s")), "{shown}");
+    let note = "1 wait had begun before the capture and counts from its start: at least 2ms";
+    assert!(shown.contains(note), "{shown}");
+    // This one began while the capture saw it.
+    write(SECOND / 2);
+    judged("max > 6s or oldest > 6s").success();
+}

@@ -561,7 +561,10 @@ fn waits_of_unknown_devices_are_counted_where_a_filter_asks_for_one() {
     };
     for view in ["stacks", "summary", "percentiles", "histogram"] {
         let all = notes(view, "device = sda");
-        assert!(all.contains("and 2 waits for storage of 4.02s are left out as their devices are not known"), "{view}: {all}");
+        assert!(
+            all.contains("and 2 waits for storage of 4.02s are left out as their devices are not known"),
+            "{view}: {all}"
+        );
         let ended = notes(view, "device = sda and lat < 1s or tid = 1");
         assert!(ended.contains("1 wait for storage of 20ms is left out as its device is not known"), "{view}: {ended}");
         for other in ["tid = 1", "not device = sdb"] {

@@ -266,7 +266,8 @@ fn a_hang_from_before_the_capture_decides_no_limit_that_it_may_exceed() {
     for (source, filter) in [("io", "proc.name = dd and kind = read"), ("stacks", &filter), ("offcpu", "comm = dd")] {
         let words = ["percentiles", "-s", source, "-i", "500ms", "--for", "2s", "--fail-if", limit, filter];
         let live = latscope(&words);
-        let why = "cannot be decided: 1 wait had begun before the capture, so of the longest only a lower bound is known (";
+        let why =
+            "cannot be decided: 1 wait had begun before the capture, so of the longest only a lower bound is known (";
         let out = String::from_utf8_lossy(&live.out).into_owned();
         assert!(live.status == Some(3) && live.err.contains(why), "{source}: {out}{}", live.err);
         let last = out.lines().rfind(|line| line.contains(" 1 ")).unwrap_or_default();

@@ -342,7 +342,8 @@ fn files_of_a_flight_recorder_count_for_themselves() {
         let Some(_alone) = alone() else { return };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("flight.lat");
-        let words = ["record", "-s", "stacks", "--rotate", "1s", "--hz", "20", "--cpu-budget", "100%", "--for", "6s", "-w"];
+        let words =
+            ["record", "-s", "stacks", "--rotate", "1s", "--hz", "20", "--cpu-budget", "100%", "--for", "6s", "-w"];
         let ran = latscope(&[&words[..], &[path.to_str().unwrap()]].concat());
         assert!(ran.status == Some(0) && !ran.err.contains(": 1 events"), "{}", ran.err);
         let files = files(folder.path());

@@ -79,7 +79,15 @@ fn flushes_have_the_stack_of_a_thread_that_waits_for_them() {
     let fio = ["--rw=randwrite", "--ioengine=psync", "--fdatasync=1", "--size=1m", "--io_size=160k"];
     crate::program::end(&mut super::lab::fio_command(&disk, &fio), b"").success();
     // One that hangs.
-    let hanging = Background::latscope(&["record", "-s", "block", "--stacks", "slow=100ms", "-w", trace("hung").to_str().unwrap()]);
+    let hanging = Background::latscope(&[
+        "record",
+        "-s",
+        "block",
+        "--stacks",
+        "slow=100ms",
+        "-w",
+        trace("hung").to_str().unwrap(),
+    ]);
     let mut sync = command("setpriv");
     sync.args(["--pdeathsig", "KILL", "dd", "if=/dev/zero", "bs=4k", "count=1", "oflag=direct", "conv=fsync,notrunc"]);
     let _sync = Background::new(sync.arg("status=none").arg(format!("of={}", disk.path)));
@@ -89,10 +97,16 @@ fn flushes_have_the_stack_of_a_thread_that_waits_for_them() {
     let hung = hanging.interrupt();
     let ended = recordings.map(|recording| recording.interrupt());
     disk.signal("CONT");
-    assert!(hung.status == Some(0) && ended.iter().all(|ended| ended.status == Some(0)), "{} {}", hung.err, ended[0].err);
+    assert!(
+        hung.status == Some(0) && ended.iter().all(|ended| ended.status == Some(0)),
+        "{} {}",
+        hung.err,
+        ended[0].err
+    );
     let flushes = events(&slow, COLUMNS, "kind = flush and lat > 10ms");
     assert!(flushes.len() > 20, "{}", ended[0].err);
-    let stacked: Vec<&Value> = flushes.iter().filter(|flush| text(flush, "stack").contains("blkdev_issue_flush")).collect();
+    let stacked: Vec<&Value> =
+        flushes.iter().filter(|flush| text(flush, "stack").contains("blkdev_issue_flush")).collect();
     assert!(stacked.len() * 10 >= flushes.len() * 9, "{} of {}: {}", stacked.len(), flushes.len(), ended[0].err);
     for flush in &stacked {
         assert_eq!((text(flush, "comm"), text(flush, "wait_class")), ("fio", "device flush"), "{flush}");

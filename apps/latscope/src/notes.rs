@@ -181,6 +181,11 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
         Note::Sampling { .. } => sampling(note),
         Note::ShortWaits { .. } => short_waits(note),
         Note::RequestStacks { .. } => request_stacks(note),
+        Note::BegunBefore { count, longest_ns } => {
+            let (counts, of) = if *count == 1 { ("counts", "") } else { ("count", "the longest took ") };
+            let (waits, longest) = (plural(*count, "wait"), format_duration(*longest_ns));
+            format!("{waits} had begun before the capture and {counts} from its start: {of}at least {longest}")
+        }
         Note::UnknownDevice { count, time_ns } => {
             let (are, of) = if *count == 1 { ("is", "its device is") } else { ("are", "their devices are") };
             format!(

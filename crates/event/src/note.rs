@@ -212,6 +212,16 @@ pub enum Note {
         /// had not completed the ones that were issued before the capture.
         #[serde(default)]
         without: [u64; 3],
+        /// Which requests were counted: what the kernel tests of the filter; empty for all, `None` in older traces.
+        #[serde(default)]
+        counted: Option<String>,
+    },
+    /// Waits had begun before the capture and ended during it: they count from its start, so that their latencies are lower bounds.
+    BegunBefore {
+        /// How many.
+        count: u64,
+        /// The longest of these bounds, nanoseconds.
+        longest_ns: u64,
     },
     /// Waits for storage, of which nobody knows the device, were left out by a filter that asks for one.
     UnknownDevice {
@@ -279,6 +289,7 @@ impl Note {
             Note::Sampling { .. } => "sampling",
             Note::ShortWaits { .. } => "short_waits",
             Note::RequestStacks { .. } => "request_stacks",
+            Note::BegunBefore { .. } => "begun_before",
             Note::UnknownDevice { .. } => "unknown_device",
             Note::JvmMaps { .. } => "jvm_maps",
             Note::Unknown => "unknown",
@@ -355,6 +366,7 @@ mod tests {
             baseline: 2,
             unfinished: [1, 1],
             without: [kernel, 0, 1],
+            counted: None,
         };
         let Note::RequestStacks { slow, waiting, moved_on, fast, unfinished, without, .. } =
             stacks(30, 9).since(&stacks(20, 4))
@@ -363,7 +375,8 @@ mod tests {
         };
         // What has not ended is of a moment.
         assert_eq!((slow, waiting, moved_on, fast, unfinished, without), (10, 0, 10, 0, [1, 1], [5, 0, 1]));
-        let short = |count| Note::ShortWaits { below_ns: 9, count, time_ns: count * 2, of_ns: count * 3, threads: None };
+        let short =
+            |count| Note::ShortWaits { below_ns: 9, count, time_ns: count * 2, of_ns: count * 3, threads: None };
         assert_eq!(short(50).since(&short(20)), short(30));
         assert_eq!(short(50).since(&stacks(3, 0)), short(50));
     }

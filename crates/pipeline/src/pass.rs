@@ -22,6 +22,8 @@ pub struct Pass<'a> {
     /// Latencies shall count from the queue, and no event has had a time there so far.
     lacks_queue: bool,
     unplaced: Option<Unplaced>,
+    /// Events that had begun before the capture, which pass, and the longest of them, nanoseconds.
+    begun_before: (u64, u64),
 }
 
 /// Waits for storage that only the filter's conditions on a device leave out, while nobody knows which device they are for.
@@ -54,7 +56,10 @@ impl Unplaced {
         let Some(asleep) = texts.iter().position(|text| &**text == "disk sleep") else { return Ok(()) };
         let is_known = |field: Field, row: usize| batch.codes(field).is_some_and(|codes| codes[row] != MISSING_CODE);
         let is_one = |row: usize| {
-            states[row] == asleep as u32 && !passed.get(row) && !is_known(Field::Device, row) && !is_known(Field::Dev, row)
+            states[row] == asleep as u32
+                && !passed.get(row)
+                && !is_known(Field::Device, row)
+                && !is_known(Field::Dev, row)
         };
         if !(0..batch.len()).any(is_one) {
             return Ok(());
@@ -85,7 +90,19 @@ impl<'a> Pass<'a> {
         let (start_ns, bound, mask, has_events) = (None, None, Mask::default(), false);
         let lacks_queue = reading.from_queue;
         let unplaced = reading.filter.as_ref().and_then(Unplaced::new);
-        Pass { reading, start_ns, bound, mask, shifted, tagger, missing, has_events, lacks_queue, unplaced }
+        Pass {
+            reading,
+            start_ns,
+            bound,
+            mask,
+            shifted,
+            tagger,
+            missing,
+            has_events,
+            lacks_queue,
+            unplaced,
+            begun_before: (0, 0),
+        }
     }
 
     /// Counts relative times of the filter from here: of several traces, from the start of the earliest.
@@ -107,6 +124,8 @@ impl<'a> Pass<'a> {
         notes.extend(self.reading.tagging.as_ref().map_or(Vec::new(), Tagging::notes));
         notes.extend(self.tagger.as_ref().filter(|_| self.has_events).and_then(Tagger::note));
         notes.extend(self.unplaced());
+        let (count, longest_ns) = self.begun_before;
+        notes.extend((count > 0).then_some(Note::BegunBefore { count, longest_ns }));
         notes
     }
 
@@ -138,8 +157,12 @@ impl<'a> Pass<'a> {
             None => batch,
         };
         self.has_events |= !batch.is_empty();
-        let Some(bound) = &mut self.bound else { return Ok((batch, None)) };
+        let Some(bound) = &mut self.bound else {
+            count_begun_before(context, batch, None, &mut self.begun_before);
+            return Ok((batch, None));
+        };
         bound.eval(batch, &mut self.mask);
+        count_begun_before(context, batch, Some(&self.mask), &mut self.begun_before);
         if let Some(unplaced) = &mut self.unplaced {
             unplaced.add(batch, &self.mask, trace_start(context, self.start_ns))?;
         }
@@ -159,6 +182,18 @@ impl<'a> Pass<'a> {
             self.bound = Some(filter.bind(trace_start(context, self.start_ns))?);
         }
         Ok(())
+    }
+}
+
+/// Counts what passes and had begun before the capture.
+fn count_begun_before(context: &Context, batch: &Batch, mask: Option<&Mask>, (count, longest_ns): &mut (u64, u64)) {
+    if context.begun_before_ns.is_empty() {
+        return;
+    }
+    for (row, (&start_ns, &latency_ns)) in batch.time().iter().zip(batch.latency()).enumerate() {
+        if context.had_begun(start_ns) && mask.is_none_or(|mask| mask.get(row)) {
+            (*count, *longest_ns) = (*count + 1, latency_ns.max(*longest_ns));
+        }
     }
 }
 

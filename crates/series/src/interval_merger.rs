@@ -214,7 +214,12 @@ mod tests {
         for at in 7..12 {
             let mut silent = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 100);
             silent.pass(at..at + 1);
-            let waiter = Waiter { group: Vec::new(), start_ns: -1_000_000, age_ns: 1_000_000 + 100 * (at as u64 + 1), is_bound: false };
+            let waiter = Waiter {
+                group: Vec::new(),
+                start_ns: -1_000_000,
+                age_ns: 1_000_000 + 100 * (at as u64 + 1),
+                is_bound: false,
+            };
             silent.add_waiting(&[waiter], Some(at..at + 1));
             found.extend(merger.add(&silent));
         }

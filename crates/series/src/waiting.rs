@@ -449,7 +449,8 @@ impl HistogramSeries {
     /// What still waits after the last interval in some of the groups, each request once.
     pub fn still_waiting_among(&self, is_in: impl Fn(u32) -> bool) -> Waiting {
         let of_groups = self.waits.once.iter().filter(|&(&group, _)| is_in(group));
-        let held = of_groups.flat_map(|(_, held)| held.iter().map(|held| held.endless(self.waits.is_endless))).collect();
+        let held =
+            of_groups.flat_map(|(_, held)| held.iter().map(|held| held.endless(self.waits.is_endless))).collect();
         Waiting { held, completed_only: self.waits.completed_only }
     }
 }

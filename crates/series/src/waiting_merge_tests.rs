@@ -18,7 +18,12 @@ fn series(requests: &[Request], width_ns: u64, count_by: CountBy) -> HistogramSe
     for &(device, from_ns, took_ns) in requests {
         let device = format!("d{device}");
         if from_ns + took_ns > END_NS {
-            waiters.push(Waiter { group: vec![device], start_ns: from_ns, age_ns: END_NS.abs_diff(from_ns), is_bound: false });
+            waiters.push(Waiter {
+                group: vec![device],
+                start_ns: from_ns,
+                age_ns: END_NS.abs_diff(from_ns),
+                is_bound: false,
+            });
             continue;
         }
         batch.push_i64(Field::Time, from_ns);

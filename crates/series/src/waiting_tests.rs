@@ -10,7 +10,12 @@ fn series(requests: &[(i64, i64)], end_ns: i64, count_by: CountBy) -> HistogramS
     let (mut batch, mut waiters) = (Batch::new(FieldSet::ALWAYS), Vec::new());
     for &(from_ns, to_ns) in requests {
         if to_ns > end_ns {
-            waiters.push(Waiter { group: Vec::new(), start_ns: from_ns, age_ns: end_ns.abs_diff(from_ns), is_bound: false });
+            waiters.push(Waiter {
+                group: Vec::new(),
+                start_ns: from_ns,
+                age_ns: end_ns.abs_diff(from_ns),
+                is_bound: false,
+            });
             continue;
         }
         batch.push_i64(Field::Time, from_ns);

@@ -358,6 +358,23 @@ mod tests {
     }
 
     #[test]
+    fn lower_bounds_may_exceed_what_they_keep() {
+        for (is_bound, expected) in [(true, Some(3)), (false, None)] {
+            let mut silent = series(&[(0, "a", 1), (1, "a", 1)]);
+            let start_ns = 3_000_000_000;
+            silent.add_waiting(&[Waiter { group: vec!["a".into()], start_ns, age_ns: 2_000_000_000, is_bound }], None);
+            assert_eq!(silent.has_bounds(), is_bound);
+            let found = |series: &HistogramSeries| {
+                let mut watch = Watch::new(Threshold::parse("oldest > 5s or max > 5s").unwrap());
+                watch.see(series, &Judging::new(&AskedPercentiles::default()));
+                first(&watch).map(|(_, at)| at)
+            };
+            assert_eq!(found(&silent), None);
+            assert_eq!(found(&silent.as_if_endless()), expected);
+        }
+    }
+
+    #[test]
     fn a_group_that_is_silent_has_no_events() {
         let both: &[_] = &[(0, "a", 1), (0, "b", 1), (1, "a", 1), (2, "a", 1), (3, "a", 1), (3, "b", 9)];
         assert_eq!(exceeded("count < 1 for 2 intervals", &[both]), Some(("b".into(), 2)));

@@ -150,7 +150,7 @@ fn what_waits_is_marked_at_the_right_edge() {
         group: vec![device.into()],
         start_ns: (start_ms * MS) as i64,
         age_ns: (3_495 - start_ms) * MS,
-                is_bound: false,
+        is_bound: false,
     };
     series.add_waiting(&[waiter("sdb", 500), waiter("sdb", 600), waiter("dead", 495)], None);
     let facets = HeatmapOptions { facet: true, ..HeatmapOptions::default() };

@@ -231,7 +231,8 @@ impl Percentiles {
         let bounds = [row.shown.mean.is_some_and(|mean| mean.at_least), row.shown.max.is_some_and(|max| max.at_least)];
         let marks = &mut self.marks;
         marks.few |= values().any(|shown| shown.doubtful);
-        marks.raised |= values().any(|shown| shown.at_least) || bounds.contains(&true) || row.shown.waiting.oldest_is_bound();
+        marks.raised |=
+            values().any(|shown| shown.at_least) || bounds.contains(&true) || row.shown.waiting.oldest_is_bound();
         marks.open |= row.is_open;
         marks.partial |= row.is_partial;
     }

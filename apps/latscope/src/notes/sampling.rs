@@ -82,7 +82,17 @@ pub fn short_waits(note: &Note) -> String {
 /// The sentence of [`Note::RequestStacks`].
 pub fn request_stacks(note: &Note) -> String {
     let &Note::RequestStacks {
-        slow_ns, slow, waiting, bare, issued, moved_on, fast, baseline, unfinished, without
+        slow_ns,
+        slow,
+        waiting,
+        bare,
+        issued,
+        moved_on,
+        fast,
+        baseline,
+        unfinished,
+        without,
+        ref counted,
     } = note
     else {
         return String::new();
@@ -108,7 +118,8 @@ pub fn request_stacks(note: &Note) -> String {
         (unknown, "as it was issued before the capture or nobody saw by whom"),
     ] {
         if count > 0 {
-            let why = if count == 1 { why.into() } else { why.replace(" it ", " them ").replace("them was", "they were") };
+            let why =
+                if count == 1 { why.into() } else { why.replace(" it ", " them ").replace("them was", "they were") };
             text += &format!(", and {} {} none, {why}", format_count(count), has(count));
         }
     }
@@ -127,6 +138,12 @@ pub fn request_stacks(note: &Note) -> String {
     }
     if issued > 0 {
         text += &format!("; {of_issue}");
+    }
+    // Other conditions of a filter are tested of events, which come later.
+    match counted.as_deref() {
+        None => {}
+        Some("") => text += "; counted over all requests (filters do not apply)",
+        Some(words) => text += &format!("; counted over requests with {words} (other filters do not apply)"),
     }
     let which = if moved_on + kernel + unknown > 0 { "the slow ones that have one" } else { "slow ones" };
     text + &format!(
@@ -215,6 +232,7 @@ mod tests {
             baseline: 1,
             unfinished: [u64::from(kernel > 0), 0],
             without: [kernel, 0, u64::from(kernel > 0)],
+            counted: (kernel > 0).then(|| "device in (loop0)".into()),
         };
         assert_eq!(
             request_stacks(&note(Some(50_000_000), 1, 0)),
@@ -224,9 +242,12 @@ mod tests {
         );
         let of_kernel = request_stacks(&note(Some(50_000_000), 0, 2));
         assert!(of_kernel.contains("and 2 have none, as a thread of the kernel issued them for others"), "{of_kernel}");
+        let counted = "; counted over requests with device in (loop0) (other filters do not apply); 1 of 3,000";
+        assert!(of_kernel.contains(counted), "{of_kernel}");
         assert!(of_kernel.contains("waited (2 of them end in the kernel: the thread did not return"), "{of_kernel}");
         assert!(
-            of_kernel.contains("0 of them have a stack (1 was issued before the capture: whose code waits is not known)"),
+            of_kernel
+                .contains("0 of them have a stack (1 was issued before the capture: whose code waits is not known)"),
             "{of_kernel}"
         );
         assert_eq!(request_stacks(&note(None, 0, 0)), "0 requests have the stack of the issue");

@@ -72,7 +72,7 @@ impl BlockEvents {
         opened.set_entries("events", options.ring_bytes)?;
         opened.leave_out("histograms")?;
         let stacks = match options.stacks.requests {
-            Some(how) => Some(stacks(kernel, options, how)?),
+            Some(how) => Some(stacks(kernel, options, how, pushed.words(options))?),
             None => None,
         };
         let always: &[_] = match knows_start {
@@ -271,7 +271,7 @@ fn in_flight(capture: &Capture) -> Result<impl Iterator<Item = (u64, Vec<u8>)> +
 }
 
 /// What stacks of issuers need.
-fn stacks(kernel: &Kernel, options: &Options, how: RequestStacks) -> Result<IssuerStacks, Error> {
+fn stacks(kernel: &Kernel, options: &Options, how: RequestStacks, counted: String) -> Result<IssuerStacks, Error> {
     kernel.need_btf()?;
     if !kernel.has_tracepoint("block_io_start") || !kernel.has_function("bpf_task_from_pid") {
         return Err(Error::Unsupported(format!(
@@ -279,7 +279,8 @@ fn stacks(kernel: &Kernel, options: &Options, how: RequestStacks) -> Result<Issu
             kernel.release
         )));
     }
-    Ok(IssuerStacks::new(options, how, kernel.has_function("bpf_task_work_schedule_resume_impl")))
+    let sees_returns = kernel.has_function("bpf_task_work_schedule_resume_impl");
+    Ok(IssuerStacks::new(options, how, sees_returns, counted))
 }
 
 impl Events for BlockEvents {
@@ -414,6 +415,12 @@ impl Pushed {
 
     /// What the kernel side filters, for the context.
     fn describe(&self, options: &Options) -> String {
+        let words = self.words(options);
+        if words.is_empty() { "nothing".to_owned() } else { words }
+    }
+
+    /// The same; empty where it filters nothing.
+    fn words(&self, options: &Options) -> String {
         let push_down = &options.push_down;
         let mut parts = Vec::new();
         if push_down.min_latency_ns > 0 {
@@ -434,7 +441,7 @@ impl Pushed {
         if let Some(sample) = options.sample {
             parts.push(format!("of what is faster than {} ns one in {}", sample.slow_ns, sample.one_in));
         }
-        if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
+        parts.join(" and ")
     }
 }
 

@@ -1,8 +1,8 @@
 //! Stacks of those who issue requests: taken when a slow request completes, or when one is issued.
 
 use super::account::Capture;
-use super::letters;
 use super::layout::{BlockHung, BlockIssuer, BlockRecord, looked};
+use super::letters;
 use crate::Error;
 use crate::loader::Raw;
 use crate::stacks::{Names, Over, Parts, Record, Returns, Stack, State};
@@ -36,6 +36,8 @@ pub struct IssuerStacks {
     returns: Returns<BlockRecord>,
     sees_returns: bool,
     user_stacks: bool,
+    /// What the kernel tests of the filter.
+    counted: String,
     /// Fast requests since the share was adapted.
     fast: u64,
     adapted: Instant,
@@ -90,7 +92,8 @@ impl Columns {
 
 impl IssuerStacks {
     /// `sees_returns`: the kernel lets programs see threads return.
-    pub fn new(options: &Options, how: RequestStacks, sees_returns: bool) -> IssuerStacks {
+    /// `counted`: the requests that come here, by what the kernel tests of them.
+    pub fn new(options: &Options, how: RequestStacks, sees_returns: bool, counted: String) -> IssuerStacks {
         IssuerStacks {
             how,
             names: Names::new(&options.stacks),
@@ -99,6 +102,7 @@ impl IssuerStacks {
             returns: Returns::default(),
             sees_returns: sees_returns && options.stacks.user_stacks,
             user_stacks: options.stacks.user_stacks,
+            counted,
             fast: 0,
             adapted: Instant::now(),
             counts: Counts::default(),
@@ -283,12 +287,35 @@ impl IssuerStacks {
 
     /// Puts the account into the context.
     pub fn account(&self, context: &mut Context) {
-        let Counts { slow, waiting, bare, issued, moved_on, kernel, unknown, fast, baseline, unfinished, standing, before } =
-            self.counts;
+        let Counts {
+            slow,
+            waiting,
+            bare,
+            issued,
+            moved_on,
+            kernel,
+            unknown,
+            fast,
+            baseline,
+            unfinished,
+            standing,
+            before,
+        } = self.counts;
         let slow_ns = (self.how.slow_ns != u64::MAX).then_some(self.how.slow_ns);
         let (unfinished, without) = ([unfinished, standing], [kernel, unknown, before]);
+        let counted = Some(self.counted.clone());
         let note = Note::RequestStacks {
-            slow_ns, slow, waiting, bare, issued, moved_on, fast, baseline, unfinished, without
+            slow_ns,
+            slow,
+            waiting,
+            bare,
+            issued,
+            moved_on,
+            fast,
+            baseline,
+            unfinished,
+            without,
+            counted,
         };
         context.notes.retain(|note| !matches!(note, Note::RequestStacks { .. }));
         context.note(note);

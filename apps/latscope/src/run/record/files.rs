@@ -6,9 +6,7 @@ use crate::Failure;
 use crate::notes::{self, WORDING};
 use crate::output::{self, Output};
 use crate::plan::{Keep, Reading, Recording, Rotate};
-use latscope_event::{
-    Anomaly, Batch, Context, FieldSet, Mask, Unfinished, format_count, format_duration, format_size,
-};
+use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, Unfinished, format_count, format_duration, format_size};
 use latscope_pipeline::{RECORDING, now_ns};
 use std::collections::BTreeMap;
 use std::io;
