@@ -229,6 +229,7 @@ impl BlockEvents {
             }
             None => HashMap::new(),
         };
+        let started_ns = self.capture.clock.unix_ns(self.capture.started_ns);
         let (rows, sight) = self.capture.look(Some(&self.wanted))?;
         sight.fill(&mut self.waiting, rows, Some(&mut self.lookups));
         if let Some(stacks) = &mut self.stacks {
@@ -237,7 +238,6 @@ impl BlockEvents {
                 .take(self.waiting.len())
                 .map(|row| known.get(&row.request.request).copied())
                 .collect();
-            let started_ns = self.capture.clock.unix_ns(self.capture.started_ns);
             stacks.add_to_waiting(found.into_iter(), started_ns, &self.batch, &mut self.waiting);
         }
         Ok(sight.all_unfinished(rows, &self.waiting))
