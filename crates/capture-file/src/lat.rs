@@ -74,6 +74,9 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         ));
     }
     let mut context = header.context;
+    // When a recording started it knew; an event may have started before.
+    let start_ns = context.span_ns.map(|(from_ns, _)| from_ns);
+    let mut earliest_ns = start_ns.unwrap_or(i64::MAX);
     let mut batch = Batch::new(options.fields.intersection(header.decoder.fields()));
     let mut decoder = header.decoder.projected(batch.fields());
     let (mut damaged, mut has_damage) = (0, false);
@@ -94,7 +97,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
                 if !noted.waits.is_empty() && !messages.has_account() {
                     noted.end(batch.time());
                 }
-                cover(&mut context, &batch);
+                earliest_ns = earliest_ns.min(cover(&mut context, &batch, start_ns));
                 if sink(&context, &batch).is_break() {
                     return Ok(context);
                 }
@@ -106,6 +109,9 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         }
     };
     context.tally.add(Anomaly::DamagedBatches, damaged);
+    if earliest_ns < i64::MAX {
+        context.cover(earliest_ns);
+    }
     let why = match stop {
         Stop::End => match account(&mut messages) {
             Ok(mut account) => {
@@ -209,12 +215,13 @@ fn account(messages: &mut Messages) -> Result<Context, String> {
     Ok(decode::header(messages.metadata()).map_err(|_| missing)?.context)
 }
 
-/// Widens the span to the events of the batch: a trace that is cut has no other.
-fn cover(context: &mut Context, batch: &Batch) {
+/// Widens the span to the events of the batch, though not to before a known start: a trace that is cut has no other. Returns when the
+/// first of them started.
+fn cover(context: &mut Context, batch: &Batch, start_ns: Option<i64>) -> i64 {
     let ends =
         batch.time().iter().zip(batch.latency()).map(|(&start, &latency)| start.saturating_add_unsigned(latency));
-    if let (Some(&first), Some(last)) = (batch.time().iter().min(), ends.max()) {
-        context.cover(first);
-        context.cover(last);
-    }
+    let (Some(&first_ns), Some(last_ns)) = (batch.time().iter().min(), ends.max()) else { return i64::MAX };
+    context.cover(first_ns.max(start_ns.unwrap_or(first_ns)));
+    context.cover(last_ns);
+    first_ns
 }

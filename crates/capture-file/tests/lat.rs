@@ -413,3 +413,33 @@ fn parts_of_long_files_are_16_mib_long() {
     const PART: u64 = 16 << 20;
     assert_eq!(parts(&path, Format::Lat), [0..PART, PART..2 * PART, 2 * PART..u64::MAX]);
 }
+
+#[test]
+fn a_recording_starts_when_its_header_says() {
+    let mut early = Batch::new(FieldSet::ALWAYS);
+    for (start_ns, latency_ns) in [(700, 900), (1500, 300)] {
+        early.push_i64(Field::Time, start_ns);
+        early.push_u64(Field::Latency, latency_ns);
+        early.end_row();
+    }
+    let starts = |header: Option<(i64, i64)>, is_cut: bool| {
+        let start = Context { span_ns: header, ..context() };
+        let mut file = Vec::new();
+        let mut writer = LatWriter::create(&mut file, FieldSet::ALWAYS, &start).unwrap();
+        writer.write(&early, None).unwrap();
+        let end = Context { span_ns: Some((1000, 2000)), ..context() };
+        writer.finish(&end).unwrap();
+        let cut = if is_cut { 20 } else { 0 };
+        let (_folder, path) = in_file(&file[..file.len() - cut]);
+        let mut first = None;
+        let account = read(&path, &ReadOptions::new(FieldSet::ALWAYS), &mut |context, _| {
+            first = context.span_ns;
+            ControlFlow::Continue(())
+        });
+        (first, account.unwrap().span_ns)
+    };
+    // A request that was issued before the recording is in it, too; of a recording that was cut, the span covers it.
+    assert_eq!(starts(Some((1000, 1000)), false), (Some((1000, 1800)), Some((1000, 2000))));
+    assert_eq!(starts(Some((1000, 1000)), true), (Some((1000, 1800)), Some((700, 1800))));
+    assert_eq!(starts(None, true), (Some((700, 1800)), Some((700, 1800))));
+}

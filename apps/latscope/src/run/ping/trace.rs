@@ -22,7 +22,8 @@ impl Trace {
                            formats.";
             return Err(Failure::Usage(message.into()));
         }
-        let start = Context { tally: Tally::default(), span_ns: None, ..capture.account() };
+        let start_ns = capture.start_unix_ns();
+        let start = Context { tally: Tally::default(), span_ns: Some((start_ns, start_ns)), ..capture.account() };
         let out = output::open(Some(path))?.growing();
         let writer = LatWriter::create(out, capture.fields(), &start);
         let writer = writer.map_err(|error| failed(path, &error))?;

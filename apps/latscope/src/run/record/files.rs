@@ -327,7 +327,8 @@ fn open(
         Some(_) => names::rotated(&plan.write, from_ns),
     };
     let out = output::open(Some(&path))?;
-    let writer = Trace::create(&path, out, fields, &start(context, marks)).map_err(|error| failure(&path, &error))?;
+    let start = start(context, marks, from_ns);
+    let writer = Trace::create(&path, out, fields, &start).map_err(|error| failure(&path, &error))?;
     Ok(Open { path, writer, notes: Notes::default(), from_ns, events: 0 })
 }
 

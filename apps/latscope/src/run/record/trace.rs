@@ -217,9 +217,9 @@ pub fn until(request: &Unfinished, moment_ns: i64) -> Unfinished {
     Unfinished { at_least_ns: request.at_least_ns.min(age_ns), ..request.clone() }
 }
 
-/// The context with which a file starts: nothing is counted yet.
-pub fn start(context: &Context, marks: &BTreeMap<String, String>) -> Context {
-    let mut start = Context { tally: Tally::default(), span_ns: None, ..own(context, marks) };
+/// The context with which a file starts at this moment: nothing is counted yet.
+pub fn start(context: &Context, marks: &BTreeMap<String, String>, from_ns: i64) -> Context {
+    let mut start = Context { tally: Tally::default(), span_ns: Some((from_ns, from_ns)), ..own(context, marks) };
     // A note that is about counts changes by itself.
     start.notes.retain(|note| note.clone().since(note) == *note);
     start
