@@ -3,8 +3,8 @@
 use crate::notes::WORDING;
 use latscope_capture_file::Remedy;
 use latscope_event::Context;
-use latscope_pipeline::{Control, Error as Failure, Notice, Observer};
-use latscope_series::MergeError;
+use latscope_pipeline::{Control, Error as Failure, Notice, Observer, missing_groups};
+use latscope_series::{HistogramSeries, MergeError};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -89,6 +89,15 @@ impl Notes {
     pub fn note(&self, contexts: &[Context]) {
         let lines = WORDING.lines_of_all(contexts);
         lines.into_iter().for_each(|line| self.add(format!("{}: {}", line.source, line.text)));
+    }
+
+    /// The same of a series, and what its groups lack.
+    pub fn note_series(&self, series: &HistogramSeries, contexts: &[Context]) {
+        self.note(contexts);
+        let missing = missing_groups(series);
+        if !series.groups().is_empty() && !missing.is_empty() {
+            self.add(Notice::Ungrouped(missing).to_string());
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray, UInt64Array};
 use latscope_event::Context;
 use latscope_histogram::Rule;
+use latscope_pipeline::continued;
 use latscope_series::{HistogramSeries, Weight};
 use latscope_view::{Palette, Scale};
 use latscope_view_report::{HeatmapOptions, heatmap};
@@ -111,7 +112,14 @@ impl Series {
     #[getter]
     fn notes(&self) -> Vec<String> {
         let notes = Notes::default();
-        notes.note(&self.contexts);
+        notes.note_series(&self.series, &self.contexts);
+        // Read together, they count once.
+        if let Some(&at) = continued(&self.contexts).first() {
+            let source = &self.contexts[at].source;
+            notes.add(format!(
+                "{source}: requests that were in flight at its end count again in a later file of the same recording; read the files together instead: latscope.read([...])."
+            ));
+        }
         notes.sentences()
     }
 

@@ -125,7 +125,7 @@ impl Trace {
             Ok((series, contexts, undrawable))
         });
         let (series, contexts, undrawable) = series?;
-        self.notes.note(&contexts);
+        self.notes.note_series(&series, &contexts);
         Ok(Series { series, contexts, filter, undrawable })
     }
 
@@ -144,7 +144,7 @@ impl Trace {
         folding.count_by = if is_overlap { CountBy::Overlap } else { CountBy::CompletionInParts };
         folding.values_only = true;
         let (mut series, contexts) = self.ask(py, true, move |pipeline| pipeline.series(&folding, LINES))?;
-        self.notes.note(&contexts);
+        self.notes.note_series(&series, &contexts);
         observe(&mut series, &contexts);
         percentile_lines(&series, &contexts, &percentiles, all, is_overlap)
     }
@@ -162,7 +162,7 @@ impl Trace {
             let (series, contexts) = pipeline.totals(&folding, by_default)?;
             Ok((if drops_missing { series.without_missing() } else { series }, contexts))
         })?;
-        self.notes.note(&contexts);
+        self.notes.note_series(&series, &contexts);
         let context = Context::merged(&contexts);
         let summary = Summary::new(&series, &context);
         let lines = summary.lines(&context, WORDING, &self.reading.filter_text(), ROOM);

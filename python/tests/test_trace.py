@@ -258,6 +258,35 @@ def test_what_hangs_is_merged(data: Data) -> None:
     assert (one + one).percentiles()["waiting"].to_pylist() == [2 * number for number in waits]
 
 
+def test_files_of_one_recording_are_read_together(data: Data) -> None:
+    one = lat.read(data(STORY)).series("50ms")
+
+    def part(recording: str, later_ns: int) -> lat.Series:
+        kept = json.loads(one._native.to_bytes())
+        for context in kept[2]:
+            context["properties"]["recording"] = recording
+            context["span_ns"] = [moment + later_ns for moment in context["span_ns"]]
+        return lat.Series(type(one._native).from_bytes(json.dumps(kept).encode()))
+
+    def twice(series: lat.Series) -> list[str]:
+        return [note for note in series.notes if "count again in a later file of the same recording" in note]
+
+    first, second, other = part("1", 0), part("1", 10**9), part("2", 10**9)
+    assert len(twice(first + second)) == 1 and "latscope.read([...])" in twice(second + first)[0]
+    assert not twice(first) and not twice(second) and not twice(first + other) and not twice(first + first)
+
+
+def test_groups_that_no_event_has_are_noted(data: Data) -> None:
+    sentence = "no event has cgroup, a field of the groups."
+    for ask in (
+        lambda trace: trace.series("1s", by=["device", "cgroup"]).notes,
+        lambda trace: (trace.percentiles([50], "1s", by="cgroup"), trace.notes)[1],
+        lambda trace: (trace.summary(by="cgroup"), trace.notes)[1],
+    ):
+        assert sentence in ask(lat.read(data(STORY)))
+    assert sentence not in lat.read(data(STORY)).series("1s", by="device").notes
+
+
 def test_tables_have_the_same_types_whatever_they_hold(data: Data) -> None:
     def kinds(table: pa.Table) -> list[tuple[str, pa.DataType]]:
         names = [name.replace("_bytes", "_ns") for name in table.column_names]

@@ -72,5 +72,5 @@ pub use stacks::refuse_stacks;
 pub use stalls::{Stalls, describe};
 pub use tags::{TagSources, Tagging, tag};
 pub use totals::totals_builder;
-pub use unfinished::{RECORDING, keep_passing};
+pub use unfinished::{RECORDING, continued, keep_passing};
 pub use unlike::unlike;

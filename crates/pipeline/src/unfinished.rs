@@ -100,21 +100,26 @@ impl Pipeline {
 
 /// Drops what waited at the end of a file where a later file of the same recording is among the traces: there it is an event, or waits still.
 pub(crate) fn keep_latest(contexts: &mut [Context]) {
+    for at in continued(contexts) {
+        let context = &mut contexts[at];
+        let mut gone = Tally::default();
+        gone.add(Anomaly::Unfinished, context.tally.get(Anomaly::Unfinished));
+        context.tally = context.tally.since(&gone);
+        context.unfinished.clear();
+    }
+}
+
+/// The places of the traces with requests in flight at their end that a later file of the same recording has, too: as events, or waiting still.
+pub fn continued(contexts: &[Context]) -> Vec<usize> {
     let part = |context: &Context| Some((context.properties.get(RECORDING)?.clone(), context.host.clone()));
+    let end_ns = |context: &Context| context.span_ns.map_or(i64::MIN, |(_, to_ns)| to_ns);
     let mut latest: BTreeMap<_, i64> = BTreeMap::new();
     for (context, part) in contexts.iter().filter_map(|context| Some((context, part(context)?))) {
-        let end_ns = context.span_ns.map_or(i64::MIN, |(_, to_ns)| to_ns);
-        latest.entry(part).and_modify(|latest| *latest = end_ns.max(*latest)).or_insert(end_ns);
+        latest.entry(part).and_modify(|latest| *latest = end_ns(context).max(*latest)).or_insert(end_ns(context));
     }
-    for context in contexts {
-        let end_ns = context.span_ns.map_or(i64::MIN, |(_, to_ns)| to_ns);
-        if part(context).is_some_and(|part| latest[&part] > end_ns) {
-            let mut gone = Tally::default();
-            gone.add(Anomaly::Unfinished, context.tally.get(Anomaly::Unfinished));
-            context.tally = context.tally.since(&gone);
-            context.unfinished.clear();
-        }
-    }
+    let is_later = |context: &Context| part(context).is_some_and(|part| latest[&part] > end_ns(context));
+    let waits = |context: &Context| !context.unfinished.is_empty() || context.tally.get(Anomaly::Unfinished) > 0;
+    (0..contexts.len()).filter(|&at| waits(&contexts[at]) && is_later(&contexts[at])).collect()
 }
 
 /// Drops the unfinished requests that the filter does not let through, before a trace is written, and gives the others their tags. Those
