@@ -12,7 +12,7 @@ use crate::plan::{Folding, Percentiles as Plan, Reading, filter};
 use exact::{exact, require_events};
 use latscope_event::{Context, Field, FieldSet, Note};
 use latscope_pipeline::{Control, Pipeline};
-use latscope_series::{AskedPercentiles, CountBy, ExactBuilder, HistogramSeries, Threshold, events_for};
+use latscope_series::{AskedPercentiles, CountBy, ExactBuilder, HistogramSeries, events_for};
 use latscope_view_report::{PercentilesChart, PercentilesOptions};
 use latscope_view_term::PercentileOptions;
 use printer::Printer;
