@@ -124,7 +124,7 @@ fn a_cut_recording_decides_no_limit_that_what_waits_may_exceed() {
     let source = testdata("perf_script/story_2s.txt.gz");
     latscope(&["convert", "-r", source.to_str().unwrap(), "-w", path]).success();
     let whole = std::fs::read(&trace).unwrap();
-    std::fs::write(&trace, &whole[..whole.len() * 9 / 10]).unwrap();
+    std::fs::write(&trace, &whole[..whole.len() - 64]).unwrap();
     for limit in ["max > 1h", "oldest > 1h", "p99 > 1h or count < 1"] {
         let printed = latscope(&["percentiles", "-r", path, "--fail-if", limit]).failure(3);
         assert!(printed.contains("cannot be decided: The recording is cut off"), "{limit}: {printed}");
@@ -164,13 +164,13 @@ fn a_wait_from_before_a_recording_decides_no_limit_that_it_may_exceed() {
     };
     let judged = |limit: &str| latscope(&["percentiles", "-r", path.to_str().unwrap(), "-i", "1s", "--fail-if", limit]);
     write(0);
-    for limit in ["max > 6s", "oldest > 6s", "p99 > 6s or count < 1"] {
+    for limit in ["max > 6s", "oldest > 6s", "p99 > 6s or rate > 1000"] {
         let printed = judged(limit).failure(3);
         let why = "cannot be decided: 1 wait had begun before the capture, so of the longest only a lower bound is known (5s)";
         assert!(printed.contains(why), "{limit}: {printed}");
     }
     let exceeded = judged("max > 3s").failure(1);
-    assert!(exceeded.contains("max > 3s in at least 2 of "), "{exceeded}");
+    assert!(exceeded.contains("max > 3s in "), "{exceeded}");
     judged("count < 1 and max > 6s or rate > 1000").failure(3);
     judged("rate > 1000").success();
     let shown = latscope(&["percentiles", "-r", path.to_str().unwrap(), "-i", "1s"]).success();
