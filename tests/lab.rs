@@ -186,11 +186,25 @@ fn what_a_lab_of_spark_needs_is_named() {
     let out = text(&folder.path().join("out"));
     let words = ["lab", "spark", "--scale", "0.1", "--against", "spark.sql.shuffle.partitions=2", "-o", &out];
     let printed = latscope(&[&words[..], &["--dry-run"]].concat()).success();
-    for expected in
-        ["TPC-DS derived, not a benchmark result", "tpcds-0.1, which are made first", "against: spark.sql.shuffle"]
-    {
-        assert!(printed.contains(expected), "{printed}");
+    for expected in [
+        "TPC-DS derived, not a benchmark result",
+        "tpcds-0.1, which are made first",
+        "against: spark.sql.shuffle",
+        "24 tables at scale 0.1, about 27MiB of Parquet; DuckDB takes about 7s and 439MiB of memory",
+        "3 rounds, 6 applications in all",
+        "base: no settings; up to 1GiB of memory for each executor",
+    ] {
+        assert!(printed.contains(expected), "{expected}: {printed}");
     }
+    let heap = ["--conf", "spark.executor.memory=3g", "--conf", "spark.executor.memoryOverhead=512", "--dry-run"];
+    let printed = latscope(&[&words[..], &heap].concat()).success();
+    assert!(printed.contains("up to 3.5GiB of memory for each executor"), "{printed}");
+    for (wrong, name) in [("q3,q0", "q0"), ("q23", "q23"), ("q100", "q100"), ("q03", "q03"), ("Q3", "Q3"), ("q3,", "")]
+    {
+        let refused = latscope(&[&words[..], &["--dry-run", "--queries", wrong]].concat()).failure(2);
+        assert!(refused.contains(&format!("There is no query {name:?}; there are python, q1 to q99")), "{refused}");
+    }
+    latscope(&[&words[..], &["--dry-run", "--queries", "q99,q14b,python"]].concat()).success();
     assert!(!folder.path().join("out").exists());
     let printed = latscope(&[&words[..], &["--python", "/proc/nowhere"]].concat()).failure(3);
     assert!(printed.contains("Cannot be run") && printed.contains("make spark"), "{printed}");
@@ -199,8 +213,13 @@ fn what_a_lab_of_spark_needs_is_named() {
         return;
     };
     let python = python.to_str().unwrap();
-    let printed = latscope(&[&words[..], &["--python", python, "--queries", "q3,q0"]].concat()).failure(3);
-    assert!(printed.contains("There is no query q0; there are q1, q2"), "{printed}");
+    // What the program takes for a query is one of the package.
+    let mut run = command(python);
+    run.args(["-B", "-c", "import queries; print(*queries.query_files())"]);
+    let known = end(run.env("PYTHONPATH", root().join("apps/latscope/src/run/lab/spark")), b"").success();
+    assert_eq!(known.split_whitespace().count(), 118);
+    let all = known.split_whitespace().collect::<Vec<_>>().join(",");
+    latscope(&[&words[..], &["--dry-run", "--queries", &all]].concat()).success();
 }
 
 /// Without the extension of DuckDB, Trino's generator makes the tables. Rows are those of the specification of TPC-DS 2 (tables of the
