@@ -7,8 +7,9 @@ use latscope_capture_file::is_application;
 use latscope_series::spark::SparkLimit;
 use latscope_view_report::Theme;
 use latscope_view_term::SparkLevel;
+use std::ffi::OsStr;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Plan of `spark`.
 #[derive(Debug, PartialEq)]
@@ -31,6 +32,8 @@ pub fn plan(typed: args::Spark, reading: &mut Reading) -> Result<Spark, Failure>
     }
     reading.all_of_spark = true;
     reading.usage = typed.cgroups;
+    let file = reading.files.first().map_or(String::new(), |file| file.display().to_string());
+    refuse_page(typed.output.as_deref(), &file, typed.json)?;
     let by = match typed.by {
         args::SparkBy::Stage => SparkLevel::Stage,
         args::SparkBy::Job => SparkLevel::Job,
@@ -45,6 +48,23 @@ pub fn plan(typed: args::Spark, reading: &mut Reading) -> Result<Spark, Failure>
     let theme = theme(typed.dark, typed.light);
     let (width, top) = (picture_width(typed.pixels)?, typed.top);
     Ok(Spark { kernel: typed.kernel, by, fail_if, top, json: typed.json, width, theme, output: typed.output })
+}
+
+/// A page is not one of the forms of this report: it would be text under a name that browsers take for a page.
+fn refuse_page(output: Option<&Path>, log: &str, is_json: bool) -> Result<(), Failure> {
+    let ending = output.and_then(Path::extension).and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
+    match (output, &*ending) {
+        (Some(output), "html" | "htm") => Err(Failure::Usage(format!(
+            "latscope spark writes text, a picture (-o NAME.svg) or JSON (--json), and no page; latscope report -r {log} -o {} does, with \
+             the report of the application at its foot.",
+            output.display()
+        ))),
+        (Some(output), "json") if !is_json => Err(Failure::Usage(format!(
+            "latscope spark -o {} would write text; add --json for JSON, or give the file another name.",
+            output.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Plan of `spark --sample`.
