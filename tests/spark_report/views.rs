@@ -257,3 +257,64 @@ fn parts_beyond_the_time_of_tasks_are_explained() {
     let text = log_of(&tasks).run(&[]).success();
     assert!(text.contains("The parts add up to 110.0% of task time because they overlap"), "{text}");
 }
+
+/// Executors and nodes that failed too often get no more tasks. Spark says so under two names, of the application and of a stage.
+#[test]
+fn what_was_excluded_is_named_with_its_time_and_reason() {
+    let mut log = Log::new(json!({}));
+    log.executor("1", 2, 0);
+    log.executor("2", 2, 0);
+    log.event("JobStart", json!({"Job ID": 0, "Submission Time": START, "Stage IDs": [0]}));
+    let info = json!({"Stage ID": 0, "Stage Attempt ID": 0, "Stage Name": "s", "Submission Time": START, "Completion Time": START + 9000,
+        "RDD Info": []});
+    log.event("StageSubmitted", json!({"Stage Info": info}));
+    (0..2).for_each(|id| {
+        log.task(&crate::spark_report::Task {
+            reason: json!({"Reason": "ExceptionFailure"}),
+            ..task(0, id, "1", (0, 2000))
+        });
+    });
+    let stage = json!({"time": START + 2000, "executorId": "1", "taskFailures": 2, "stageId": 0, "stageAttemptId": 0});
+    for word in ["Blacklisted", "Excluded"] {
+        log.event(&format!("Executor{word}ForStage"), stage.clone());
+        log.event(&format!("Executor{word}"), json!({"time": START + 3000, "executorId": "1", "taskFailures": 1}));
+        log.event(&format!("Node{word}"), json!({"time": START + 4000, "hostId": "h2", "executorFailures": 2}));
+    }
+    log.task(&task(0, 2, "2", (2000, 9000)));
+    log.event("StageCompleted", json!({"Stage Info": info}));
+    log.event(
+        "JobEnd",
+        json!({"Job ID": 0, "Completion Time": START + 9000, "Job Result": {"Result": "JobSucceeded"}}),
+    );
+    ["Unblacklisted", "Unexcluded"].iter().for_each(|word| {
+        log.event(&format!("Executor{word}"), json!({"time": START + 9500, "executorId": "1"}));
+    });
+    log.event("ApplicationEnd", json!({"Timestamp": START + 10_000}));
+    let text = log.run(&[]).success();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("excluded"))
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect();
+    let expected = [
+        ["executor 1", "h1", "stage 0", "0:02", "0:09", "2 tasks failed on it; stage ended"],
+        ["executor 1", "h1", "application", "0:03", "0:09", "1 task failed on it; allowed again"],
+        ["node", "h2", "application", "0:04", "end", "2 executors of it were excluded"],
+    ];
+    assert_eq!(rows, expected, "{text}");
+    let report = log.report();
+    assert_eq!(
+        report["exclusions"][0],
+        json!({"executor": "1", "host": "h1", "stage": 0, "attempt": 0, "start_ns": (START + 2000) * MS, "end_ns": (START + 9000) * MS,
+            "ended_by": "stage ended", "failures": 2})
+    );
+    assert_eq!(report["exclusions"].as_array().unwrap().len(), 3);
+    assert_eq!(report["anomalies"], json!({}));
+    let events = tempfile::tempdir().unwrap();
+    std::fs::write(events.path().join("app-1"), &log.0).unwrap();
+    let log = events.path().join("app-1");
+    let shown = latscope(&["summary", "-r", log.to_str().unwrap(), "-s", "spark", "--by", "kind", "--csv"]).success();
+    assert!(shown.contains("exclusion"), "{shown}");
+}

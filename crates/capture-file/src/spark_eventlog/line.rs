@@ -8,24 +8,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Events of Spark that say nothing about times, or repeat what others say.
-const OTHERS: [&str; 27] = [
+const OTHERS: [&str; 15] = [
     "SparkListenerBlockManagerRemoved",
     "SparkListenerBlockUpdated",
     "SparkListenerDriverAccumUpdates",
-    "SparkListenerExecutorBlacklisted",
-    "SparkListenerExecutorBlacklistedForStage",
-    "SparkListenerExecutorExcluded",
-    "SparkListenerExecutorExcludedForStage",
     "SparkListenerExecutorMetricsUpdate",
-    "SparkListenerExecutorUnblacklisted",
-    "SparkListenerExecutorUnexcluded",
     "SparkListenerMiscellaneousProcessAdded",
-    "SparkListenerNodeBlacklisted",
-    "SparkListenerNodeBlacklistedForStage",
-    "SparkListenerNodeExcluded",
-    "SparkListenerNodeExcludedForStage",
-    "SparkListenerNodeUnblacklisted",
-    "SparkListenerNodeUnexcluded",
     "SparkListenerSQLAdaptiveExecutionUpdate",
     "SparkListenerSQLAdaptiveSQLMetricUpdates",
     "SparkListenerSpeculativeTaskSubmitted",
@@ -56,6 +44,9 @@ pub enum Event<'a> {
     ResourceProfileAdded(ResourceProfileAdded<'a>),
     ExecutorAdded(ExecutorAdded<'a>),
     ExecutorRemoved(ExecutorRemoved<'a>),
+    /// An executor or a node gets no more tasks: of the application, or of a stage.
+    Excluded(Exclusion<'a>),
+    Unexcluded(Exclusion<'a>),
     JobStart(JobStart<'a>),
     JobEnd(JobEnd<'a>),
     StageSubmitted(StageSubmitted<'a>),
@@ -86,6 +77,19 @@ pub fn parse(line: &[u8]) -> Option<Event<'_>> {
         "SparkListenerSQLExecutionEnd" => Event::SqlEnd(of(line)?),
         "SparkListenerExecutorAdded" => Event::ExecutorAdded(of(line)?),
         "SparkListenerExecutorRemoved" => Event::ExecutorRemoved(of(line)?),
+        // Until Spark 3.0 under the second name, since then under both.
+        "SparkListenerExecutorExcluded"
+        | "SparkListenerExecutorBlacklisted"
+        | "SparkListenerExecutorExcludedForStage"
+        | "SparkListenerExecutorBlacklistedForStage"
+        | "SparkListenerNodeExcluded"
+        | "SparkListenerNodeBlacklisted"
+        | "SparkListenerNodeExcludedForStage"
+        | "SparkListenerNodeBlacklistedForStage" => Event::Excluded(of(line)?),
+        "SparkListenerExecutorUnexcluded"
+        | "SparkListenerExecutorUnblacklisted"
+        | "SparkListenerNodeUnexcluded"
+        | "SparkListenerNodeUnblacklisted" => Event::Unexcluded(of(line)?),
         "SparkListenerStageExecutorMetrics" => Event::StageExecutorMetrics(of(line)?),
         "SparkListenerBlockManagerAdded" => Event::BlockManagerAdded(of(line)?),
         "SparkListenerEnvironmentUpdate" => of(line).map_or(Event::Other, Event::Environment),
@@ -237,6 +241,28 @@ pub struct ExecutorRemoved<'a> {
     pub id: Cow<'a, str>,
     #[serde(rename = "Removed Reason", borrow)]
     pub reason: Option<Cow<'a, str>>,
+}
+
+/// An executor or a node that failed too often, or may be used again.
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct Exclusion<'a> {
+    #[serde(rename = "time")]
+    pub at_ms: i64,
+    /// None of a node.
+    #[serde(borrow)]
+    pub executor_id: Option<Cow<'a, str>>,
+    /// None of an executor.
+    #[serde(borrow)]
+    pub host_id: Option<Cow<'a, str>>,
+    /// How many tasks failed on the executor.
+    pub task_failures: Option<i64>,
+    /// How many executors of the node were excluded.
+    pub executor_failures: Option<i64>,
+    /// Of which stage; none of the whole application.
+    pub stage_id: Option<i64>,
+    #[serde(default)]
+    pub stage_attempt_id: i64,
 }
 
 /// What a user said of a job, of the many properties that it has.

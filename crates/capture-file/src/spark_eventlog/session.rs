@@ -4,7 +4,7 @@ mod end;
 
 use super::FILLS;
 use super::line::{
-    BlockManagerAdded, Environment, Event, Properties, ResourceProfileAdded, StageInfo, TaskEnd, TaskInfo,
+    BlockManagerAdded, Environment, Event, Exclusion, Properties, ResourceProfileAdded, StageInfo, TaskEnd, TaskInfo,
 };
 use super::memory::{METRICS, Peaks, Sampled};
 use super::numbers::push_metrics;
@@ -79,6 +79,14 @@ struct Executor {
     start_ns: i64,
 }
 
+/// What gets no more tasks, as codes of the batch: an executor, or a node where that is missing; of one stage or of the application.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    executor: u32,
+    host: u32,
+    stage: Option<(i64, i64)>,
+}
+
 #[derive(Clone)]
 struct Running {
     start_ns: i64,
@@ -101,7 +109,7 @@ pub struct Session<'a, 'b> {
     rows: Rows<'a, 'b>,
     has_all: bool,
     app: u32,
-    kinds: [u32; 6],
+    kinds: [u32; 7],
     stages: BTreeMap<(i64, i64), About>,
     /// Those that have not ended, and how many tasks they have.
     open_stages: BTreeMap<(i64, i64), i64>,
@@ -111,6 +119,8 @@ pub struct Session<'a, 'b> {
     jobs: BTreeMap<i64, About>,
     executions: BTreeMap<i64, About>,
     executors: BTreeMap<u32, Executor>,
+    /// What is excluded: since when, nanoseconds, and how many failures were the reason.
+    exclusions: BTreeMap<Place, (i64, i64)>,
     peaks: Peaks,
     running: HashMap<i64, Running>,
     /// How many of them are speculative copies.
@@ -132,6 +142,7 @@ enum Kind {
     Sql,
     Executor,
     Memory,
+    Exclusion,
 }
 
 /// A moment of the log in nanoseconds.
@@ -169,7 +180,7 @@ impl<'a, 'b> Session<'a, 'b> {
         let mut context = Context::new(format!("Spark event log, {file}"), Clock::wall());
         context.knows_unfinished = true;
         let mut rows = Rows::new(context, Batch::new(options.fields.intersection(FILLS)), sink);
-        let kinds = ["task", "stage", "job", "sql", "executor", "memory"];
+        let kinds = ["task", "stage", "job", "sql", "executor", "memory", "exclusion"];
         let kinds = kinds.map(|kind| rows.batch.intern(Field::Kind, kind.as_bytes()));
         Session {
             rows,
@@ -183,6 +194,7 @@ impl<'a, 'b> Session<'a, 'b> {
             jobs: BTreeMap::new(),
             executions: BTreeMap::new(),
             executors: BTreeMap::new(),
+            exclusions: BTreeMap::new(),
             peaks: Peaks::default(),
             running: HashMap::new(),
             copies: 0,
@@ -303,6 +315,17 @@ impl<'a, 'b> Session<'a, 'b> {
                 let of_it = self.running.values_mut().filter(|running| running.executor == id);
                 of_it.for_each(|running| running.removed_ns = Some(at_ns));
                 return self.executor(id, at_ns, reason);
+            }
+            Event::Excluded(exclusion) => {
+                let (place, at_ns) = (self.place(&exclusion), self.reach(exclusion.at_ms)?);
+                let failures = exclusion.task_failures.or(exclusion.executor_failures).unwrap_or(MISSING_I64);
+                // Spark tells the same under two names.
+                self.exclusions.entry(place).or_insert((at_ns, failures));
+                bound(&mut self.exclusions);
+            }
+            Event::Unexcluded(exclusion) => {
+                let (place, at_ns) = (self.place(&exclusion), self.reach(exclusion.at_ms)?);
+                return self.exclusions_end(at_ns, "allowed again", |one| *one == place);
             }
             Event::ApplicationStart(start) => {
                 properties.insert("spark.app.name".into(), shortened(&start.name).into());
@@ -438,6 +461,10 @@ impl<'a, 'b> Session<'a, 'b> {
         if self.memory(Some(id), end_ns)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
+        if self.exclusions_end(end_ns.unwrap_or(self.latest_ns), "stage ended", |one| one.stage == Some(id))?.is_break()
+        {
+            return Ok(ControlFlow::Break(()));
+        }
         let tasks = self.known_count(info.tasks);
         self.other_row(Kind::Stage, &about, end_ns, error, |batch| {
             batch.push_i64(Field::Stage, id.0);
@@ -553,6 +580,45 @@ impl<'a, 'b> Session<'a, 'b> {
             batch.push_code(Field::Host, executor.host);
             batch.push_i64(Field::Cores, executor.cores);
         })
+    }
+
+    fn place(&mut self, exclusion: &Exclusion) -> Place {
+        let stage = exclusion.stage_id.map(|stage| (stage, exclusion.stage_attempt_id));
+        let executor = exclusion.executor_id.as_deref();
+        let executor = executor.map_or(MISSING_CODE, |id| self.rows.batch.intern(Field::Executor, id.as_bytes()));
+        let of_executor = self.executors.get(&executor).map_or(MISSING_CODE, |executor| executor.host);
+        let host = exclusion.host_id.as_deref();
+        let host = host.map_or(of_executor, |host| self.rows.batch.intern(Field::Host, host.as_bytes()));
+        Place { executor, host, stage }
+    }
+
+    /// Rows of exclusions that end now, and why they do.
+    fn exclusions_end(
+        &mut self,
+        end_ns: i64,
+        why: &str,
+        ends: impl Fn(&Place) -> bool,
+    ) -> Result<ControlFlow<()>, &'static str> {
+        let ended: Vec<(Place, (i64, i64))> = self.exclusions.extract_if(.., |place, _| ends(place)).collect();
+        for (place, (start_ns, failures)) in ended {
+            let of_stage = place.stage.and_then(|stage| self.stages.get(&stage)).copied().unwrap_or(NOTHING);
+            let name = self.rows.batch.intern(Field::Name, why.as_bytes());
+            let about = About { start_ns: Some(start_ns), name, ..of_stage };
+            // A stage may be complete before the listener is told.
+            let flow = self.other_row(Kind::Exclusion, &about, Some(end_ns.max(start_ns)), None, |batch| {
+                batch.push_code(Field::Executor, place.executor);
+                batch.push_code(Field::Host, place.host);
+                batch.push_i64(Field::Result, failures);
+                if let Some((stage, attempt)) = place.stage {
+                    batch.push_i64(Field::Stage, stage);
+                    batch.push_i64(Field::StageAttempt, attempt);
+                }
+            })?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// A row of something that is no task, if these are asked for and its start and end are known.

@@ -25,7 +25,7 @@ pub use idle::{Idle, IdleCause, IdleStretch};
 pub use limits::{SparkLimit, SparkMeasures};
 pub use memory::{AREAS, Peaks, Pool, Settings};
 pub use sums::{TIME_PARTS, TaskSums};
-pub use tasks::{SparkExecutor, SparkGroup, SparkStage, SparkTasks};
+pub use tasks::{SparkExclusion, SparkExecutor, SparkGroup, SparkStage, SparkTasks};
 pub use usage::{ExecutorUsage, Usage, UsageRow, UsageSample, Usages};
 pub use verdict::{Confidence, Finding, Observed, Verdict};
 pub use what_if::Simulated;

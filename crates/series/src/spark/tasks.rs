@@ -264,6 +264,23 @@ pub struct SparkTasks {
     /// Stages by number and attempt.
     pub stages: BTreeMap<(i64, i64), SparkStage>,
     /// Executors in the order in which the log ends them.
+/// An executor or a node that got no more tasks, as it had failed too often.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SparkExclusion {
+    /// The executor; empty of a node.
+    pub executor: String,
+    /// The node, or the host of the executor, if the log has it.
+    pub host: String,
+    /// Of which stage; none of the whole application.
+    pub stage: Option<(i64, i64)>,
+    /// From when to when; until the log ended where nothing ended it.
+    pub span_ns: (i64, i64),
+    /// What ended it: `allowed again`, `stage ended`; empty if nothing did.
+    pub ended: String,
+    /// How many tasks had failed on the executor, or executors of the node had been excluded; none where the log does not say.
+    pub failures: Option<u64>,
+}
+
     pub executors: Vec<SparkExecutor>,
     /// What their control groups counted, where these were sampled.
     pub usage: Usages,
@@ -283,6 +300,8 @@ pub struct SparkTasks {
 
 impl SparkTasks {
     /// The fields that [`SparkTasks::add`] reads.
+    /// Executors and nodes that were excluded, in the order in which that ended.
+    pub exclusions: Vec<SparkExclusion>,
     pub fn fields() -> FieldSet {
         let others = [Field::Kind, Field::Name, Field::Job, Field::Sql, Field::Stage, Field::StageAttempt, Field::Task];
         let more = [Field::Executor, Field::Host, Field::Cores, Field::Size, Field::Error, Field::Result, Field::Tags];
@@ -354,6 +373,14 @@ impl SparkTasks {
                     job: text(Field::Job).into(),
                     sql: number(Field::Sql),
                     profile,
+            "exclusion" => self.exclusions.push(SparkExclusion {
+                executor: text(Field::Executor).into(),
+                host: text(Field::Host).into(),
+                stage,
+                span_ns,
+                ended: text(Field::Name).into(),
+                failures: number(Field::Result).map(i64::unsigned_abs),
+            }),
                     cpus: 1,
                     runs_python: text(Field::Tags).split(';').any(|tag| tag == "python=true"),
                     ..SparkStage::default()

@@ -4,7 +4,9 @@ use super::SparkReport;
 use super::words::{causes, part_name};
 use latscope_event::Field;
 use latscope_event::spark::MEMORY_METRICS;
-use latscope_series::spark::{Finding, Peaks, SparkGroup, SparkMeasures, SparkStage, Straggler, TIME_PARTS, TaskSums};
+use latscope_series::spark::{
+    Finding, Peaks, SparkExclusion, SparkGroup, SparkMeasures, SparkStage, Straggler, TIME_PARTS, TaskSums,
+};
 use latscope_view::json_text;
 use std::fmt::Write;
 
@@ -130,6 +132,21 @@ fn straggler(straggler: &Straggler) -> String {
     )
 }
 
+fn exclusion(exclusion: &SparkExclusion) -> String {
+    let text = |text: &str| if text.is_empty() { "null".into() } else { json_text(text).to_string() };
+    format!(
+        "{{\"executor\":{},\"host\":{},\"stage\":{},\"attempt\":{},\"start_ns\":{},\"end_ns\":{},\"ended_by\":{},\"failures\":{}}}",
+        text(&exclusion.executor),
+        text(&exclusion.host),
+        exclusion.stage.map_or("null".into(), |stage| stage.0.to_string()),
+        exclusion.stage.map_or("null".into(), |stage| stage.1.to_string()),
+        exclusion.span_ns.0,
+        exclusion.span_ns.1,
+        text(&exclusion.ended),
+        exclusion.failures.map_or("null".into(), |failures| failures.to_string())
+    )
+}
+
 impl SparkReport<'_> {
     /// Everything as JSON.
     pub fn json(&self) -> String {
@@ -191,6 +208,7 @@ impl SparkReport<'_> {
         let _ = write!(json, ",\n\"sql\":[{}]", list(tasks.executions().iter().map(|sql| self.group_json("sql", sql))));
         let _ = write!(json, ",\n\"stragglers\":[{}]", list(analysis.stragglers.iter().map(straggler)));
         let _ = write!(json, ",\n\"executors\":[{}]", self.executors_json());
+        let _ = write!(json, ",\n\"exclusions\":[{}]", list(tasks.exclusions.iter().map(exclusion)));
         let _ = write!(json, ",\n\"cgroups\":[{}]", self.usage_json());
         json += ",\n\"memory\":";
         json += &self.memory_json();

@@ -9,7 +9,7 @@ use crate::cell::wrap;
 use crate::{Align, Line, Room, Table};
 use latscope_event::{Context, Field, format_count, format_duration, format_elapsed, format_size};
 use latscope_series::spark::{Analysis, Finding, IdleCause, SparkGroup, SparkTasks, TaskSums};
-use words::{causes, stage_name};
+use words::{causes, stage_name, why_excluded};
 
 /// A tail that costs less than this is not marked, core-nanoseconds.
 const LEAST_TAIL: u128 = 1_000_000_000;
@@ -56,6 +56,7 @@ impl<'a> SparkReport<'a> {
         }
         self.stragglers(&mut text);
         self.executors(&mut text);
+        self.exclusions(&mut text);
         self.usage(&mut text);
         self.memory(&mut text);
         self.what_if(&mut text);
@@ -274,6 +275,37 @@ impl<'a> SparkReport<'a> {
     }
 
     fn memory(&self, text: &mut Text) {
+    /// Executors and nodes that got no more tasks.
+    fn exclusions(&self, text: &mut Text) {
+        let tasks = self.analysis.tasks;
+        if tasks.exclusions.is_empty() {
+            return;
+        }
+        let start_ns = tasks.extent_ns().map_or(0, |extent| extent.0);
+        let at = |ns: i64| format_elapsed(ns.abs_diff(start_ns), 1_000_000_000);
+        let columns = [("excluded", Align::Left), ("host", Align::Left), ("for", Align::Left)];
+        let more = [("at", Align::Right), ("until", Align::Right), ("why", Align::Left)];
+        let mut table = Table::new(columns.into_iter().chain(more));
+        for exclusion in tasks.exclusions.iter().take(text.most) {
+            let what = match &*exclusion.executor {
+                "" => "node".into(),
+                executor => format!("executor {executor}"),
+            };
+            let whole = exclusion.stage.map_or("application".into(), |stage| format!("stage {}", stage_name(stage)));
+            let until = if exclusion.ended.is_empty() { "end".into() } else { at(exclusion.span_ns.1) };
+            table.push(vec![
+                what,
+                exclusion.host.clone(),
+                whole,
+                at(exclusion.span_ns.0),
+                until,
+                why_excluded(exclusion),
+            ]);
+        }
+        text.table(table);
+        text.more(tasks.exclusions.len(), "exclusions");
+    }
+
         let pool = &self.analysis.pool;
         text.lines.push(Line::default());
         if !pool.is_known {

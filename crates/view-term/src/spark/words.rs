@@ -1,7 +1,7 @@
 //! Names and causes in words.
 
 use latscope_event::{Field, format_count, format_duration, format_size};
-use latscope_series::spark::{Cause, Straggler};
+use latscope_series::spark::{Cause, SparkExclusion, Straggler};
 
 /// The name of a part of the time of tasks.
 pub(super) fn part_name(part: Field) -> &'static str {
@@ -21,6 +21,19 @@ pub(super) fn part_name(part: Field) -> &'static str {
 /// A stage, with its attempt where it is not the first.
 pub(super) fn stage_name((stage, attempt): (i64, i64)) -> String {
     if attempt == 0 { stage.to_string() } else { format!("{stage}.{attempt}") }
+}
+
+/// Why an executor or a node got no more tasks.
+pub(super) fn why_excluded(exclusion: &SparkExclusion) -> String {
+    let Some(failures) = exclusion.failures else { return "failures, of which the log has no number".into() };
+    let (count, plural) = (format_count(failures), if failures == 1 { "" } else { "s" });
+    let what = match exclusion.executor.is_empty() {
+        true if failures == 1 => format!("{count} executor of it was excluded"),
+        true => format!("{count} executors of it were excluded"),
+        false => format!("{count} task{plural} failed on it"),
+    };
+    // The table says when it ended.
+    if exclusion.ended.is_empty() { what } else { format!("{what}; {}", exclusion.ended) }
 }
 
 /// Why a task took longer, as far as its numbers show it.

@@ -24,6 +24,7 @@ impl Session<'_, '_> {
             let _ = self.executor(id, self.latest_ns, "");
         }
         let _ = self.memory(None, Some(self.latest_ns));
+        let _ = self.exclusions_end(self.latest_ns, "", |_| true);
         self.end_with_executors();
         let count = self.rows.count;
         let wait = if self.has_ended { Wait::Lossy } else { Wait::Counts };
