@@ -318,3 +318,23 @@ fn what_was_excluded_is_named_with_its_time_and_reason() {
     let shown = latscope(&["summary", "-r", log.to_str().unwrap(), "-s", "spark", "--by", "kind", "--csv"]).success();
     assert!(shown.contains("exclusion"), "{shown}");
 }
+
+/// A form that the report does not have is refused with those that it has; so is a recording that is none.
+#[test]
+fn what_the_report_cannot_be_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("app-1"), log_of(&eight()).0).unwrap();
+    let run = |more: &[&str]| latscope(&[&["spark", "-r", &path("app-1")], more].concat());
+    for (name, more) in [("x.html", vec![]), ("x.HTM", vec![]), ("x.html", vec!["--json"])] {
+        let refused = run(&[&["-o", &path(name)], &more[..]].concat()).failure(2);
+        let way = format!("latscope report -r {} -o {} does", path("app-1"), path(name));
+        assert!(refused.contains("-o NAME.svg") && refused.contains(&way), "{refused}");
+        assert!(!folder.path().join(name).exists());
+    }
+    let refused = run(&["-o", &path("x.json")]).failure(2);
+    assert!(refused.contains("add --json"), "{refused}");
+    run(&["--json", "-o", &path("x.json")]).success();
+    let refused = run(&["--kernel", &path("app-1")]).failure(3);
+    assert!(refused.contains("app-1: This is an event log of Spark; give a recording of the host"), "{refused}");
+}
