@@ -363,6 +363,55 @@ fn a_limit_that_may_still_be_broken_is_undecided() {
     assert!(whole.run(&["--fail-if", "tasks > 1"]).failure(1).contains("tasks is 3, which is > 1"));
 }
 
+/// A query has no job while the driver plans it, collects its rows or builds a broadcast.
+#[test]
+fn a_query_that_hangs_in_the_driver_has_run_until_now() {
+    let log = |ends: &[&str]| {
+        let mut log = Log::new(json!({}));
+        log.executor("1", 1, 0);
+        log.job(0, (0, 2000), &[(0, 0, 2000)]);
+        log.task(&task(0, 0, "1", (0, 2000)));
+        log.event("SQLExecutionStart", json!({"executionId": 4, "description": "q4", "time": START + 3000}));
+        log.event("SQLExecutionStart", json!({"executionId": 5, "description": "q5", "time": START + 4000}));
+        if ends.contains(&"query") {
+            log.event("SQLExecutionEnd", json!({"executionId": 5, "time": START + 9000, "errorMessage": ""}));
+        }
+        if ends.contains(&"application") {
+            log.event("ApplicationEnd", json!({"Timestamp": START + 9000}));
+        }
+        log
+    };
+    let row = |log: &Log| -> Vec<String> {
+        let text = log.run(&["--by", "sql"]).success();
+        let row = text.lines().find(|line| line.ends_with(": q4")).unwrap_or_else(|| panic!("{text}"));
+        row.split_whitespace().map(String::from).collect()
+    };
+    // The log ends with the start of another query; with its end; with that of the application.
+    for (ends, took, state) in
+        [(&[][..], ">=1s", "running:"), (&["query"], ">=6s", "running:"), (&["query", "application"], ">=6s", "not")]
+    {
+        let found = row(&log(ends));
+        assert!(found.contains(&took.into()) && found.contains(&state.into()), "{found:?}");
+    }
+    let report = log(&["application"]).report();
+    assert_eq!((number(&report, "/sql/0/end_ns") / MS, &report["sql"][0]["ended"]), (START + 9000, &json!(false)));
+    // The first query of an application that has no job yet.
+    let mut first = Log::new(json!({}));
+    first.executor("1", 1, 1000);
+    assert!(first.run(&[]).failure(3).contains("There is no job in the log, which has no end of the application"));
+    first.event("SQLExecutionStart", json!({"executionId": 4, "description": "q4", "time": START + 3000}));
+    first.removed("1", 63_000, "Container killed by the cluster");
+    assert!(row(&first).contains(&">=60s".into()), "{:?}", row(&first));
+    assert!(first.run(&[]).success().contains("no task ran in 63s"));
+    first.run(&["--fail-if", "elapsed > 1h"]).failure(3);
+    // Where the listener dropped events, its end may be among them.
+    let mut dropped = log(&[]);
+    starts(&mut dropped, 7, "1", 5000);
+    dropped.event("JobStart", json!({"Job ID": 1, "Submission Time": START + 5000, "Stage IDs": [1]}));
+    dropped.event("ApplicationEnd", json!({"Timestamp": START + 9000}));
+    assert!(row(&dropped).contains(&">=0ns".into()), "{:?}", row(&dropped));
+}
+
 /// The listener of the driver drops events when it does not keep up.
 #[test]
 fn cores_are_not_known_where_an_executor_is_not() {

@@ -2,9 +2,12 @@
 
 use crate::executors::read_usage;
 use crate::{Error, Notice, Pipeline};
-use latscope_event::{Batch, Context, FieldSet, Unfinished};
+use latscope_event::{Anomaly, Batch, Context, FieldSet, Unfinished};
 use latscope_series::spark::{Applications, SparkTasks};
 use std::ops::ControlFlow;
+
+/// A log with one of these may lack any event.
+const LACKS: [Anomaly; 3] = [Anomaly::MissingParts, Anomaly::Truncated, Anomaly::UnparsedLines];
 
 /// What a log has of one application.
 pub struct SparkApplication {
@@ -45,7 +48,11 @@ impl Pipeline {
             let running = Unfinished::batch(&context.unfinished);
             (0..running.len()).for_each(|row| applications.add_running(at + 1, &running, row));
             let open = Unfinished::rows(context.unfinished.iter().filter(|unfinished| !unfinished.counts()));
-            (0..open.len()).for_each(|row| applications.add_open(at + 1, &open, row));
+            // Spark ends each job when it stops; where that is missing, its listener dropped events.
+            let lacks = |one: &Unfinished| !one.counts() && !one.what.starts_with("SQL execution ");
+            let is_whole =
+                LACKS.iter().all(|&anomaly| context.tally.get(anomaly) == 0) && !context.unfinished.iter().any(lacks);
+            (0..open.len()).for_each(|row| applications.add_open(at + 1, &open, row, is_whole));
             // Notes name the task that has run for longest, not the job or execution that it belongs to.
             context.unfinished.retain(|unfinished| unfinished.what.starts_with("task "));
         }

@@ -49,6 +49,8 @@ pub(crate) struct Bar {
     pub span_ns: (i64, i64),
     pub label: String,
     pub words: String,
+    /// Whether it has not ended, as far as is known.
+    pub is_bound: bool,
 }
 
 struct Picture<'a> {
@@ -91,7 +93,7 @@ pub fn spark(tasks: &SparkTasks, context: &Context, options: &SparkPicture) -> S
     let bar = |group: &SparkGroup, kind: &str| {
         let label = format!("{kind} {}", group.id);
         let words = format!("{label} {}: {}", group.name, tasks_in_words(group.sums.tasks));
-        group.span_ns.map(|span_ns| Bar { span_ns, label: group.id.to_string(), words })
+        group.span_ns.map(|span_ns| Bar { span_ns, label: group.id.to_string(), words, is_bound: group.is_bound() })
     };
     let queries: Vec<Bar> = tasks.executions().iter().filter_map(|group| bar(group, "sql")).collect();
     let jobs: Vec<Bar> = tasks.jobs().iter().filter_map(|group| bar(group, "job")).collect();
@@ -100,7 +102,7 @@ pub fn spark(tasks: &SparkTasks, context: &Context, options: &SparkPicture) -> S
         .iter()
         .filter_map(|(id, stage)| {
             let words = format!("stage {}.{} {}: {}", id.0, id.1, stage.name, tasks_in_words(stage.sums.tasks));
-            Some(Bar { span_ns: stage.extent_ns()?, label: id.0.to_string(), words })
+            Some(Bar { span_ns: stage.extent_ns()?, label: id.0.to_string(), words, is_bound: stage.is_bound() })
         })
         .collect();
     for (at, (name, bars)) in [("sql", queries), ("job", jobs), ("stage", stages)].into_iter().enumerate() {
@@ -294,7 +296,8 @@ pub(crate) fn bars(
         }
         svg.put(format_args!("<g fill-opacity=\"0\">"));
         let took = format_duration(bar.span_ns.1.abs_diff(bar.span_ns.0));
-        svg.tip(area, format_args!("{} in {took}", shortened(&bar.words, 160)));
+        let least = if bar.is_bound { ">=" } else { "" };
+        svg.tip(area, format_args!("{} in {least}{took}", shortened(&bar.words, 160)));
         svg.put(format_args!("</g>\n"));
     }
     y + ends.len() as f64 * (BAR_PX + 2.0) + 4.0

@@ -98,6 +98,7 @@ impl Picture<'_> {
                 span_ns: (span.start_ns, until_ns),
                 label: span.id.to_string(),
                 words: format!("{kind} {} {}{state}", span.id, span.name),
+                is_bound: span.end_ns.is_none(),
             })
         });
         spans.collect()

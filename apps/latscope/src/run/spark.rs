@@ -213,12 +213,14 @@ fn application(pipeline: &Pipeline, waits: &mut SparkWaits, has_notes: bool) -> 
     let Some(SparkApplication { tasks, log, .. }) = found.pop() else {
         let is_log = contexts.iter().any(|context| context.properties.contains_key("spark.version"));
         return Err(Failure::Input(match is_log {
-            true => "The application ran no job, so there is nothing to report.".into(),
+            true if has_end => "The application ran no job, so there is nothing to report.".into(),
+            true => "There is no job in the log, which has no end of the application: nothing to report so far.".into(),
             false => "No task of Spark was found; latscope spark reads event logs.".into(),
         }));
     };
     Ok((tasks, contexts.swap_remove(log)))
 }
+        let has_end = contexts.iter().all(|context| !context.properties.contains_key(Context::SPARK_END));
 
 /// What the tasks waited for, by what the kernels of their hosts saw.
 fn with_kernel(mut waits: SparkWaits, files: &[PathBuf]) -> Result<(Vec<SparkTaskWaits>, Vec<String>), Failure> {

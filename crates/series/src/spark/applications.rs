@@ -35,16 +35,16 @@ impl Applications {
         self.application(log, batch, row).tasks.add_running(batch, row);
     }
 
-    /// Adds a job or execution of which the log lacks the end.
-    pub fn add_open(&mut self, log: usize, batch: &Batch, row: usize) {
-        self.application(log, batch, row).tasks.add_open(batch, row);
+    /// Adds a job or execution of which the log lacks the end, and whether that is all that it lacks.
+    pub fn add_open(&mut self, log: usize, batch: &Batch, row: usize, is_whole: bool) {
+        self.application(log, batch, row).tasks.add_open(batch, row, is_whole);
     }
 
     fn application(&mut self, log: usize, batch: &Batch, row: usize) -> &mut Application {
         self.of.entry((log, batch.text(Field::App, row).unwrap_or_default().into())).or_default()
     }
 
-    /// Those with tasks or jobs: the number of their log, their identifier and what they have. Of a part of the tasks, neither executors
+    /// Those with tasks, jobs or executions, of which the driver may plan the first: the number of their log, their identifier and what they have. Of a part of the tasks, neither executors
     /// nor stages without tasks are kept: the cores also had other tasks.
     pub fn finish(mut self) -> Vec<(usize, String, SparkTasks)> {
         let logs: BTreeSet<usize> = self.of.keys().map(|(log, _)| *log).collect();
@@ -70,7 +70,10 @@ impl Applications {
             (log, app, tasks)
         });
         finished
-            .filter(|(_, _, tasks)| tasks.span_ns().is_some() || !tasks.is_part && !tasks.jobs().is_empty())
+            .filter(|(_, _, tasks)| {
+                let has_more = || !tasks.jobs().is_empty() || !tasks.executions().is_empty();
+                tasks.span_ns().is_some() || !tasks.is_part && has_more()
+            })
             .collect()
     }
 }

@@ -117,6 +117,16 @@ impl SparkStage {
         self.has_failed || self.is_running || self.open_ns.is_some()
     }
 
+    /// Whether the log lacks its end, so that it took as long as is known, or longer.
+    pub fn is_bound(&self) -> bool {
+        self.is_running || self.is_open()
+    }
+
+    /// Whether the log of an application that has ended lacks its end.
+    pub fn is_open(&self) -> bool {
+        self.span_ns.is_none() && self.open_ns.is_some()
+    }
+
     /// Whether all attempts of a task failed, and the next one has not come.
     fn waits_for_retry(&self) -> bool {
         self.is_undone() && self.attempts().iter().any(|attempts| attempts.iter().all(|task| task.has_failed))
@@ -161,7 +171,8 @@ pub struct SparkGroup {
     pub reason: String,
     /// Whether it ran when the log ended; its span ends then.
     pub is_running: bool,
-    /// Whether the log of an application that has ended lacks its end; its span is then that of its stages.
+    /// Whether the log of an application that has ended lacks its end; its span is then that of its stages, or of an execution until the
+    /// end of the application if the log lacks nothing else.
     pub is_open: bool,
     /// What its tasks add up to.
     pub sums: TaskSums,
@@ -170,6 +181,11 @@ pub struct SparkGroup {
 }
 
 impl SparkGroup {
+    /// Whether it took as long as its span, or longer.
+    pub fn is_bound(&self) -> bool {
+        self.is_running || self.is_open
+    }
+
     /// Whether it failed without a task that did, and without anybody who cancelled it, or ran when the driver stopped.
     pub fn failed_in_driver(&self) -> bool {
         let is_of_driver = self.sums.failed + self.sums.killed == 0 && !self.reason.contains("cancelled");
@@ -248,22 +264,6 @@ impl SparkExecutor {
     }
 }
 
-/// What the log has of an end.
-#[derive(Clone, Copy, PartialEq)]
-enum End {
-    Written,
-    /// Nothing, as the log ended before it.
-    Running,
-    /// Nothing, though the application has ended.
-    Missing,
-}
-
-/// An application in the making.
-#[derive(Default)]
-pub struct SparkTasks {
-    /// Stages by number and attempt.
-    pub stages: BTreeMap<(i64, i64), SparkStage>,
-    /// Executors in the order in which the log ends them.
 /// An executor or a node that got no more tasks, as it had failed too often.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SparkExclusion {
@@ -314,9 +314,11 @@ impl SparkTasks {
         self.add_row(batch, row, End::Running);
     }
 
-    /// Adds a job or execution of which the log lacks the end, though it has that of the application.
-    pub fn add_open(&mut self, batch: &Batch, row: usize) {
-        self.add_row(batch, row, End::Missing);
+    /// Adds a job or execution of which the log lacks the end, though it has that of the application. An execution has no job while the
+    /// driver plans or collects; where the log `is_whole` otherwise, it went on until the application was stopped.
+    pub fn add_open(&mut self, batch: &Batch, row: usize, is_whole: bool) {
+        let is_execution = batch.text(Field::Kind, row) == Some("sql");
+        self.add_row(batch, row, if is_whole && is_execution { End::Stopped } else { End::Missing });
     }
 
     /// Adds a row: a task, a stage, a job, an execution, an executor, or a peak of memory.
@@ -331,7 +333,7 @@ impl SparkTasks {
         let text = |field| batch.text(field, row).unwrap_or_default();
         let stage = number(Field::Stage).map(|stage| (stage, number(Field::StageAttempt).unwrap_or(0)));
         let kind = text(Field::Kind);
-        let (is_running, is_open) = (end == End::Running, end == End::Missing);
+        let (is_running, is_open) = (end == End::Running, matches!(end, End::Missing | End::Stopped));
         if is_open && !matches!(kind, "job" | "sql" | "stage") {
             return;
         }
@@ -339,7 +341,7 @@ impl SparkTasks {
         let profile = tag("profile=").parse().unwrap_or(0);
         let group = |id: i64, name: &str| {
             let (has_failed, reason) = (batch.text(Field::Error, row).is_some(), tag("reason=").into());
-            let (name, span_ns) = (name.into(), Some(if is_open { (start_ns, start_ns) } else { span_ns }));
+            let (name, span_ns) = (name.into(), Some(if end == End::Missing { (start_ns, start_ns) } else { span_ns }));
             SparkGroup { id, name, span_ns, has_failed, is_running, is_open, reason, ..SparkGroup::default() }
         };
         match kind {

@@ -264,7 +264,7 @@ impl SparkReport<'_> {
     fn stage_json(&self, id: (i64, i64), stage: &SparkStage) -> String {
         let sql = stage.sql.map_or("null".into(), |sql| sql.to_string());
         let mut json = format!(
-            "{{\"stage\":{},\"attempt\":{},\"name\":{},\"job\":{},\"sql\":{sql},\"start_ns\":{},\"failed\":{},\"running\":{},\"reason\":{},\"stageDuration\":{}",
+            "{{\"stage\":{},\"attempt\":{},\"name\":{},\"job\":{},\"sql\":{sql},\"start_ns\":{},\"failed\":{},\"running\":{},\"ended\":{},\"reason\":{},\"stageDuration\":{}",
             id.0,
             id.1,
             json_text(&stage.name),
@@ -272,6 +272,7 @@ impl SparkReport<'_> {
             span(stage.span_ns),
             stage.has_failed,
             stage.is_running,
+            !stage.is_bound(),
             reason(&stage.reason),
             stage.wall_ns() / MS
         );

@@ -206,13 +206,14 @@ impl<'a> SparkReport<'a> {
         for (id, stage) in stages.iter().take(text.most) {
             let tail = self.analysis.tails.get(id).map_or(0, |tail| tail.core_ns);
             let mut row = vec![stage_name(**id), stage.job.clone()];
-            row.extend(cells(&stage.sums, stage.wall_ns()));
+            row.extend(cells(&stage.sums, stage.wall_ns(), stage.is_bound()));
             row.push(if tail >= LEAST_TAIL { core_seconds(tail) } else { String::new() });
             let bound_by = |finding: &Finding| format!("{} ({})", finding.verdict.word(), finding.confidence.word());
             row.push(self.analysis.findings_in(stage).first().map_or(String::new(), bound_by));
             row.push(match stage {
                 _ if stage.has_failed => format!("failed: {}", stage.name),
                 _ if stage.is_running => format!("running: {}", stage.name),
+                _ if stage.is_open() => format!("not ended: {}", stage.name),
                 _ => stage.name.clone(),
             });
             table.push(row);
@@ -274,7 +275,6 @@ impl<'a> SparkReport<'a> {
         text.more(tasks.executors.len(), "executors");
     }
 
-    fn memory(&self, text: &mut Text) {
     /// Executors and nodes that got no more tasks.
     fn exclusions(&self, text: &mut Text) {
         let tasks = self.analysis.tasks;
@@ -306,6 +306,7 @@ impl<'a> SparkReport<'a> {
         text.more(tasks.exclusions.len(), "exclusions");
     }
 
+    fn memory(&self, text: &mut Text) {
         let pool = &self.analysis.pool;
         text.lines.push(Line::default());
         if !pool.is_known {
@@ -409,14 +410,14 @@ impl Text {
     }
 }
 
-/// Counters of some tasks as cells.
-fn cells(sums: &TaskSums, wall_ns: u64) -> [String; 9] {
+/// Counters of some tasks as cells; what has not ended took at least so long.
+fn cells(sums: &TaskSums, wall_ns: u64, is_bound: bool) -> [String; 9] {
     let time = |field| format_duration(sums.get(field));
     let unless_none = |count: u64, text: String| if count > 0 { text } else { String::new() };
     [
         format_count(sums.tasks),
         unless_none(sums.failed, format_count(sums.failed)),
-        format_duration(wall_ns),
+        format!("{}{}", if is_bound { ">=" } else { "" }, format_duration(wall_ns)),
         time(Field::RunTime),
         time(Field::CpuTime),
         time(Field::GcTime),
@@ -434,7 +435,8 @@ fn groups(kind: &str, groups: &[SparkGroup], text: &mut Text) {
     sorted.sort_by_key(|group| (std::cmp::Reverse(group.sums.task_ns), group.id));
     for group in sorted.iter().take(text.most) {
         let mut row = vec![group.id.to_string(), group.stages.len().to_string()];
-        row.extend(cells(&group.sums, group.span_ns.map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns))));
+        let wall_ns = group.span_ns.map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns));
+        row.extend(cells(&group.sums, wall_ns, group.is_bound()));
         row.push(match group {
             _ if group.has_failed => format!("failed: {}", group.name),
             _ if group.is_running => format!("running: {}", group.name),
