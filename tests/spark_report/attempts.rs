@@ -363,6 +363,45 @@ fn a_limit_that_may_still_be_broken_is_undecided() {
     assert!(whole.run(&["--fail-if", "tasks > 1"]).failure(1).contains("tasks is 3, which is > 1"));
 }
 
+/// A stage that an earlier job computed runs again where its results were lost, and counts with that job.
+#[test]
+fn a_stage_whose_retry_is_due_has_not_ended() {
+    let info = |attempt: i64, span: (i64, i64), failure: Option<&str>| {
+        let mut info = json!({"Stage ID": 1, "Stage Attempt ID": attempt, "Stage Name": "s", "Submission Time": START + span.0, "RDD Info": []});
+        if let Some(failure) = failure {
+            (info["Completion Time"], info["Failure Reason"]) = (json!(START + span.1), json!(failure));
+        }
+        json!({"Stage Info": info})
+    };
+    let log = |is_tried_again: bool, job_end: i64| {
+        let mut log = Log::new(json!({}));
+        log.executor("1", 2, 0);
+        log.job(0, (0, job_end), &[(0, 0, 1000), (1, 0, 1000)]);
+        (0..2).for_each(|stage| log.task(&task(stage, 5 + stage, "1", (0, 1000))));
+        log.event("JobStart", json!({"Job ID": 1, "Submission Time": START + 2000, "Stage IDs": [1, 2]}));
+        log.event("StageSubmitted", info(1, (2000, 3000), None));
+        log.task(&Task { reason: json!({"Reason": "FetchFailed"}), ..task(1, 1, "1", (2000, 3000)) });
+        let end = log.0.split_off(log.0.trim_end().rfind('\n').unwrap());
+        log.0 += &end.replacen("\"Stage Attempt ID\":0", "\"Stage Attempt ID\":1", 1);
+        log.event("StageCompleted", info(1, (2000, 3000), Some("FetchFailed")));
+        if is_tried_again {
+            log.event("StageSubmitted", info(2, (3200, 3200), None));
+        }
+        log
+    };
+    for (is_tried_again, attempt) in [(false, 1), (true, 2)] {
+        let log = log(is_tried_again, 1000);
+        let undecided = log.run(&["--fail-if", "failed > 1", "stage = 1"]).failure(3);
+        let words = format!("cannot be decided: attempt {attempt} of stage 1 has not ended");
+        assert!(undecided.contains(&words), "{undecided}");
+        assert!(log.run(&["--fail-if", "failed > 0", "stage = 1"]).failure(1).contains("failed is 1"));
+        log.run(&["--fail-if", "failed > 1", "job = 0"]).failure(3);
+        log.run(&["--fail-if", "failed > 1", "stage = 0"]).success();
+    }
+    // The failure of a job that has ended is its last word.
+    log(false, 3000).run(&["--fail-if", "failed > 1", "stage = 1"]).success();
+}
+
 /// A query has no job while the driver plans it, collects its rows or builds a broadcast.
 #[test]
 fn a_query_that_hangs_in_the_driver_has_run_until_now() {

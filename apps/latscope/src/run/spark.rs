@@ -77,8 +77,15 @@ impl Application {
     fn open(&self) -> Option<String> {
         let has = |key: &str| self.context.properties.contains_key(key);
         let jobs = self.tasks.jobs();
-        let job = jobs.iter().find(|job| job.is_running || job.is_open);
+        let job = jobs.iter().find(|job| job.is_bound());
+        let due = self.tasks.due_stage();
         match (has(Context::SPARK_END), job) {
+            (true, None) if self.is_chosen && due.is_some() => due.map(|(stage, attempt)| {
+                format!(
+                    "attempt {attempt} of stage {stage} has not ended, or failed and is tried again, for a later job, and no limit is exceeded \
+                     so far; read the log again when the application has ended"
+                )
+            }),
             (true, None) if self.is_chosen && self.tasks.running() == 0 => self.incomplete(),
             (true, _) => Some(match has(Context::SPARK_SOURCE) {
                 true => "the application still runs and exceeds no limit so far; ask again when it has ended".into(),

@@ -505,6 +505,20 @@ impl SparkTasks {
         self.executors.clear();
         self.stages.retain(|_, stage| !stage.tasks.is_empty());
         self.peaks.retain(|(_, stage), _| stage.is_none_or(|stage| self.stages.contains_key(&stage)));
+    /// A stage that runs, or will run again, though the job that it counts with has ended: jobs share stages, and one whose results are
+    /// lost is computed again for a later job. Between the failure of an attempt and the start of the next, nothing of it runs.
+    pub fn due_stage(&self) -> Option<(i64, i64)> {
+        let is_last = |id: &(i64, i64)| self.stages.range(*id..=(id.0, i64::MAX)).nth(1).is_none();
+        let failed_later = |stage: &SparkStage| {
+            let job = stage.job.parse().ok().and_then(|id: i64| self.jobs.get(&id)).filter(|job| !job.is_bound());
+            let job_ns = job.and_then(|job| job.span_ns).map(|span| span.1);
+            stage.has_failed && stage.span_ns.is_some_and(|span| job_ns.is_none_or(|job_ns| job_ns < span.1))
+        };
+        let mut last = self.stages.iter().filter(|(id, _)| is_last(id));
+        let found = last.find(|(_, stage)| stage.is_running || failed_later(stage)).map(|(id, _)| *id);
+        found.or(self.begun)
+    }
+
         let jobs: BTreeSet<i64> = self.stages.values().filter_map(|stage| stage.job.parse().ok()).collect();
         let executions: BTreeSet<i64> = self.stages.values().filter_map(|stage| stage.sql).collect();
         self.jobs.retain(|id, _| jobs.contains(id));
@@ -523,6 +537,12 @@ impl SparkTasks {
     }
 
     /// Jobs that had no task when the log or the application ended, and how long they had waited for one, nanoseconds; also those that
+        self.exclusions.clear();
+        let has_tasks =
+            |id: i64| self.stages.range((id, i64::MIN)..=(id, i64::MAX)).any(|(_, one)| !one.tasks.is_empty());
+        let begun =
+            self.stages.iter().find(|(id, stage)| stage.is_running && stage.tasks.is_empty() && has_tasks(id.0));
+        self.begun = begun.map(|(id, _)| *id);
     /// failed without one where no executor was there.
     pub fn waiting_jobs(&self) -> Vec<(SparkGroup, u64)> {
         let end_ns = self.extent_ns().map_or(0, |extent| extent.1);
