@@ -311,6 +311,42 @@ fn what_cannot_be_followed_is_refused_with_a_way_out() {
     assert!(refused(&["spark", "-r", "http://127.0.0.1:1", "--follow", "--fail-if", "gc > 10%"]).contains("event log"));
 }
 
+/// The log has the reason of a job and query, and the API only that of their stages: what a user cancelled is no failure in either.
+#[test]
+fn what_was_cancelled_is_no_failure_over_rest_as_in_the_log() {
+    let report = |why: &str| -> Value {
+        let mut stage = listed("end.stages")[0].clone();
+        (stage["status"], stage["failureReason"]) = (json!("FAILED"), json!(why));
+        let task = json!([{"taskId": 1, "index": 0, "attempt": 0, "launchTime": "2026-11-21T01:15:33.829GMT", "duration": 4000,
+            "executorId": "1", "host": "127.0.0.1", "status": "SUCCESS", "taskLocality": "PROCESS_LOCAL", "speculative": false}]);
+        let job = json!([{"jobId": 0, "status": "FAILED", "submissionTime": "2026-11-21T01:15:33.500GMT",
+            "completionTime": "2026-11-21T01:15:39.100GMT", "stageIds": [67], "numCompletedStages": 0, "numFailedStages": 1}]);
+        let sql = json!([{"id": 0, "status": "FAILED", "description": "q", "submissionTime": "2026-11-21T01:15:33.400GMT",
+            "duration": 5700, "runningJobIds": [], "successJobIds": [], "failedJobIds": [0]}]);
+        let url = serving(move |path| match path {
+            "/allexecutors" => Some((200, answered("end.executors"))),
+            "/jobs" => Some((200, job.to_string())),
+            "/sql" => Some((200, sql.to_string())),
+            "/stages" => Some((200, "[]".into())),
+            "/stages/67" => Some((200, json!([stage]).to_string())),
+            "/stages/67/0/taskList" => Some((200, task.to_string())),
+            other => application(other).or(Some((404, String::new()))),
+        });
+        serde_json::from_str(&latscope(&["spark", "-r", &url, "--json"]).success()).unwrap()
+    };
+    let failed = |report: &Value| report["measures"]["failed"].as_f64();
+    let cancelled = report("[SPARK_JOB_CANCELLED] Job 0 cancelled as part of cancellation of all jobs SQLSTATE: XXKDA");
+    assert_eq!(failed(&cancelled), Some(0.0), "{}", cancelled["findings"]);
+    for group in [&cancelled["jobs"][0], &cancelled["sql"][0]] {
+        assert!(group["failed"] == true && group["reason"].as_str().unwrap().contains("cancelled as part"), "{group}");
+    }
+    assert_eq!(failed(&report("Job 0 cancelled because SparkContext was shut down")), Some(1.0));
+    assert_eq!(
+        failed(&report("Total size of serialized results is bigger than spark.driver.maxResultSize")),
+        Some(1.0)
+    );
+}
+
 #[test]
 fn percentiles_go_on_where_a_driver_is_silent_or_busy() {
     let turns = AtomicUsize::new(0);

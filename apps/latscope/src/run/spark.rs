@@ -219,6 +219,7 @@ fn application(pipeline: &Pipeline, waits: &mut SparkWaits, has_notes: bool) -> 
     }
     let Some(SparkApplication { tasks, log, .. }) = found.pop() else {
         let is_log = contexts.iter().any(|context| context.properties.contains_key("spark.version"));
+        let has_end = contexts.iter().all(|context| !context.properties.contains_key(Context::SPARK_END));
         return Err(Failure::Input(match is_log {
             true if has_end => "The application ran no job, so there is nothing to report.".into(),
             true => "There is no job in the log, which has no end of the application: nothing to report so far.".into(),
@@ -227,12 +228,19 @@ fn application(pipeline: &Pipeline, waits: &mut SparkWaits, has_notes: bool) -> 
     };
     Ok((tasks, contexts.swap_remove(log)))
 }
-        let has_end = contexts.iter().all(|context| !context.properties.contains_key(Context::SPARK_END));
 
 /// What the tasks waited for, by what the kernels of their hosts saw.
 fn with_kernel(mut waits: SparkWaits, files: &[PathBuf]) -> Result<(Vec<SparkTaskWaits>, Vec<String>), Failure> {
     for file in files {
         let pipeline = reports::open(Reading { files: vec![file.clone()], ..Reading::default() }, None)?;
+        // An event log has tasks but nothing of the kernel: all time would be unexplained.
+        if pipeline.formats().iter().any(|format| *format == Some(Format::SparkEventlog)) {
+            return Err(Failure::Input(format!(
+                "--kernel {}: This is an event log of Spark; give a recording of the host of executors, made by latscope record -s block,offcpu=1ms \
+                 --with args,ppid.",
+                file.display()
+            )));
+        }
         waits.start_host();
         let contexts = pipeline.each_batch::<Failure>(SparkWaits::kernel_fields(), |_, batch, _, _| {
             (0..batch.len()).for_each(|row| waits.add_event(batch, row));
@@ -242,12 +250,4 @@ fn with_kernel(mut waits: SparkWaits, files: &[PathBuf]) -> Result<(Vec<SparkTas
         reports::say_notes(&contexts);
     }
     Ok(waits.finish())
-        // An event log has tasks but nothing of the kernel: all time would be unexplained.
-        if pipeline.formats().iter().any(|format| *format == Some(Format::SparkEventlog)) {
-            return Err(Failure::Input(format!(
-                "--kernel {}: This is an event log of Spark; give a recording of the host of executors, made by latscope record -s block,offcpu=1ms \
-                 --with args,ppid.",
-                file.display()
-            )));
-        }
 }

@@ -297,9 +297,10 @@ impl Execution {
         Some(line(at_ms, 3, "SparkListenerSQLExecutionStart", &event))
     }
 
-    pub fn ends(&self) -> Option<Line> {
+    /// Its end. Of why it failed, the API has only what the stages of its jobs say.
+    pub fn ends(&self, why: Option<&str>) -> Option<Line> {
         let at_ms = moment(self.submission_time.as_deref())?.checked_add(self.duration)?;
-        let error = if self.status == "FAILED" { "FAILED" } else { "" };
+        let error = if self.status == "FAILED" { why.unwrap_or("FAILED") } else { "" };
         let event = json!({ "executionId": self.id, "time": at_ms, "errorMessage": error });
         Some(line(at_ms, 9, "SparkListenerSQLExecutionEnd", &event))
     }
@@ -342,10 +343,16 @@ impl Job {
         Some(line(at_ms, 4, "SparkListenerJobStart", &event))
     }
 
-    pub fn ends(&self) -> Option<Line> {
+    /// Its end. Of why it failed, the API has only what its stages say: without that, a job that its user cancelled would be one that
+    /// failed in the driver.
+    pub fn ends(&self, why: Option<&str>) -> Option<Line> {
         let at_ms = moment(self.completion_time.as_deref())?;
-        let result = if self.status == "SUCCEEDED" { "JobSucceeded" } else { "JobFailed" };
-        let event = json!({ "Job ID": self.job_id, "Completion Time": at_ms, "Job Result": { "Result": result } });
+        let result = match (&*self.status, why) {
+            ("SUCCEEDED", _) => json!({ "Result": "JobSucceeded" }),
+            (_, Some(why)) => json!({ "Result": "JobFailed", "Exception": { "Message": why } }),
+            (_, None) => json!({ "Result": "JobFailed" }),
+        };
+        let event = json!({ "Job ID": self.job_id, "Completion Time": at_ms, "Job Result": result });
         Some(line(at_ms, 9, "SparkListenerJobEnd", &event))
     }
 }

@@ -38,6 +38,10 @@ pub struct Application {
     early: BTreeSet<i64>,
     /// By stage and attempt.
     stages: BTreeMap<(i64, i64), Known>,
+    /// Why the last attempt at a stage failed, if it did.
+    failures: BTreeMap<i64, String>,
+    /// And jobs, by their stages.
+    reasons: BTreeMap<i64, String>,
     lines: Vec<Line>,
 }
 
@@ -134,6 +138,8 @@ impl Application {
             job_of_stage: BTreeMap::new(),
             early: BTreeSet::new(),
             stages: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            reasons: BTreeMap::new(),
             lines: Vec::new(),
         }
     }
@@ -157,8 +163,12 @@ impl Application {
         self.ask_executors(server)?;
         // Executions after jobs: a job that is seen belongs to one that is.
         let jobs = self.jobs.ask(server, self.turn, JOBS, |job| job.job_id)?;
-        self.ask_executions(server)?;
+        let ended = self.ask_executions(server)?;
         self.ask_jobs(server, jobs)?;
+        for execution in ended {
+            let why = execution.failed_job_ids.iter().rev().find_map(|job| self.reasons.get(job));
+            self.lines.extend(execution.ends(why.map(String::as_str)));
+        }
         if attempt.completed && attempt.end_time_epoch > 0 {
             self.lines.push(answers::application_ends(attempt.end_time_epoch));
         } else if !attempt.completed {
@@ -200,7 +210,9 @@ impl Application {
         Ok(())
     }
 
-    fn ask_executions(&mut self, server: &Server) -> Result<(), Failure> {
+    /// Asks for executions; those that have ended since the last turn.
+    fn ask_executions(&mut self, server: &Server) -> Result<Vec<Execution>, Failure> {
+        let mut ended = Vec::new();
         let known: BTreeSet<i64> = self.executions.open.keys().copied().collect();
         let found = self.executions.ask(server, self.turn, EXECUTIONS, |execution| execution.id)?;
         for execution in found {
@@ -210,12 +222,12 @@ impl Application {
                 self.lines.extend(execution.starts());
             }
             match execution.is_over() {
-                true => self.lines.extend(execution.ends()),
+                true => ended.push(execution),
                 false => drop(self.executions.open.insert(execution.id, execution)),
             }
             bound(&mut self.executions.open);
         }
-        Ok(())
+        Ok(ended)
     }
 
     fn ask_jobs(&mut self, server: &Server, jobs: Vec<Job>) -> Result<(), Failure> {
@@ -261,7 +273,12 @@ impl Application {
         }
         for job in jobs {
             match job.is_over() {
-                true => self.lines.extend(job.ends()),
+                true => {
+                    let why = job.stage_ids.iter().rev().find_map(|stage| self.failures.get(stage));
+                    self.lines.extend(job.ends(why.map(String::as_str)));
+                    self.reasons.extend(why.map(|why| (job.job_id, why.clone())));
+                    bound(&mut self.reasons);
+                }
                 false => drop(self.jobs.open.insert(job.job_id, job)),
             }
         }
@@ -305,6 +322,12 @@ impl Application {
                 break;
             }
         }
+        // Tasks of a stage that failed may run on; its job has ended.
+        match &stage.failure_reason {
+            Some(why) => drop(self.failures.insert(stage.stage_id, why.clone())),
+            None => drop(self.failures.remove(&stage.stage_id)),
+        }
+        bound(&mut self.failures);
         if stage.is_over() {
             self.lines.extend(stage.ends());
             // What it did is not asked for again.

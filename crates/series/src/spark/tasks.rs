@@ -281,7 +281,27 @@ pub struct SparkExclusion {
     pub failures: Option<u64>,
 }
 
+/// What the log has of an end.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Written,
+    /// Nothing, as the log ended before it.
+    Running,
+    /// Nothing, though the application has ended.
+    Missing,
+    /// Nothing, as the application ended before it: the log lacks nothing else.
+    Stopped,
+}
+
+/// An application in the making.
+#[derive(Default)]
+pub struct SparkTasks {
+    /// Stages by number and attempt.
+    pub stages: BTreeMap<(i64, i64), SparkStage>,
+    /// Executors in the order in which the log ends them.
     pub executors: Vec<SparkExecutor>,
+    /// Executors and nodes that were excluded, in the order in which that ended.
+    pub exclusions: Vec<SparkExclusion>,
     /// What their control groups counted, where these were sampled.
     pub usage: Usages,
     /// Of which times parts of the log are missing, nanoseconds.
@@ -291,6 +311,8 @@ pub struct SparkExclusion {
     /// From the start to the end of the application, nanoseconds; none where these are a part of its tasks.
     whole_ns: Option<(i64, i64)>,
     pub(super) is_part: bool,
+    /// An attempt at a stage that ran when the log ended, has no tasks yet, and was left out therefore.
+    begun: Option<(i64, i64)>,
     jobs: BTreeMap<i64, SparkGroup>,
     executions: BTreeMap<i64, SparkGroup>,
     peaks: BTreeMap<(u32, Option<(i64, i64)>), Peaks>,
@@ -300,8 +322,6 @@ pub struct SparkExclusion {
 
 impl SparkTasks {
     /// The fields that [`SparkTasks::add`] reads.
-    /// Executors and nodes that were excluded, in the order in which that ended.
-    pub exclusions: Vec<SparkExclusion>,
     pub fn fields() -> FieldSet {
         let others = [Field::Kind, Field::Name, Field::Job, Field::Sql, Field::Stage, Field::StageAttempt, Field::Task];
         let more = [Field::Executor, Field::Host, Field::Cores, Field::Size, Field::Error, Field::Result, Field::Tags];
@@ -353,6 +373,14 @@ impl SparkTasks {
                 span_ns,
                 removed: text(Field::Name).into(),
             }),
+            "exclusion" => self.exclusions.push(SparkExclusion {
+                executor: text(Field::Executor).into(),
+                host: text(Field::Host).into(),
+                stage,
+                span_ns,
+                ended: text(Field::Name).into(),
+                failures: number(Field::Result).map(i64::unsigned_abs),
+            }),
             "memory" => {
                 let Some(metric) = MEMORY_METRICS.iter().position(|name| *name == text(Field::Name)) else { return };
                 let executor = self.code(text(Field::Executor), "");
@@ -375,14 +403,6 @@ impl SparkTasks {
                     job: text(Field::Job).into(),
                     sql: number(Field::Sql),
                     profile,
-            "exclusion" => self.exclusions.push(SparkExclusion {
-                executor: text(Field::Executor).into(),
-                host: text(Field::Host).into(),
-                stage,
-                span_ns,
-                ended: text(Field::Name).into(),
-                failures: number(Field::Result).map(i64::unsigned_abs),
-            }),
                     cpus: 1,
                     runs_python: text(Field::Tags).split(';').any(|tag| tag == "python=true"),
                     ..SparkStage::default()
@@ -485,6 +505,20 @@ impl SparkTasks {
         self.stages.values().map(|stage| stage.running).sum()
     }
 
+    /// A stage that runs, or will run again, though the job that it counts with has ended: jobs share stages, and one whose results are
+    /// lost is computed again for a later job. Between the failure of an attempt and the start of the next, nothing of it runs.
+    pub fn due_stage(&self) -> Option<(i64, i64)> {
+        let is_last = |id: &(i64, i64)| self.stages.range(*id..=(id.0, i64::MAX)).nth(1).is_none();
+        let failed_later = |stage: &SparkStage| {
+            let job = stage.job.parse().ok().and_then(|id: i64| self.jobs.get(&id)).filter(|job| !job.is_bound());
+            let job_ns = job.and_then(|job| job.span_ns).map(|span| span.1);
+            stage.has_failed && stage.span_ns.is_some_and(|span| job_ns.is_none_or(|job_ns| job_ns < span.1))
+        };
+        let mut last = self.stages.iter().filter(|(id, _)| is_last(id));
+        let found = last.find(|(_, stage)| stage.is_running || failed_later(stage)).map(|(id, _)| *id);
+        found.or(self.begun)
+    }
+
     pub(super) fn merge_peaks(&mut self, other: &SparkTasks) {
         for (&(executor, stage), peaks) in &other.peaks {
             let (executor, host) = other.executor(executor);
@@ -503,22 +537,14 @@ impl SparkTasks {
     /// Leaves out executors, and stages, jobs and executions without tasks.
     pub(super) fn keep_only_what_has_tasks(&mut self) {
         self.executors.clear();
+        self.exclusions.clear();
+        let has_tasks =
+            |id: i64| self.stages.range((id, i64::MIN)..=(id, i64::MAX)).any(|(_, one)| !one.tasks.is_empty());
+        let begun =
+            self.stages.iter().find(|(id, stage)| stage.is_running && stage.tasks.is_empty() && has_tasks(id.0));
+        self.begun = begun.map(|(id, _)| *id);
         self.stages.retain(|_, stage| !stage.tasks.is_empty());
         self.peaks.retain(|(_, stage), _| stage.is_none_or(|stage| self.stages.contains_key(&stage)));
-    /// A stage that runs, or will run again, though the job that it counts with has ended: jobs share stages, and one whose results are
-    /// lost is computed again for a later job. Between the failure of an attempt and the start of the next, nothing of it runs.
-    pub fn due_stage(&self) -> Option<(i64, i64)> {
-        let is_last = |id: &(i64, i64)| self.stages.range(*id..=(id.0, i64::MAX)).nth(1).is_none();
-        let failed_later = |stage: &SparkStage| {
-            let job = stage.job.parse().ok().and_then(|id: i64| self.jobs.get(&id)).filter(|job| !job.is_bound());
-            let job_ns = job.and_then(|job| job.span_ns).map(|span| span.1);
-            stage.has_failed && stage.span_ns.is_some_and(|span| job_ns.is_none_or(|job_ns| job_ns < span.1))
-        };
-        let mut last = self.stages.iter().filter(|(id, _)| is_last(id));
-        let found = last.find(|(_, stage)| stage.is_running || failed_later(stage)).map(|(id, _)| *id);
-        found.or(self.begun)
-    }
-
         let jobs: BTreeSet<i64> = self.stages.values().filter_map(|stage| stage.job.parse().ok()).collect();
         let executions: BTreeSet<i64> = self.stages.values().filter_map(|stage| stage.sql).collect();
         self.jobs.retain(|id, _| jobs.contains(id));
@@ -537,12 +563,6 @@ impl SparkTasks {
     }
 
     /// Jobs that had no task when the log or the application ended, and how long they had waited for one, nanoseconds; also those that
-        self.exclusions.clear();
-        let has_tasks =
-            |id: i64| self.stages.range((id, i64::MIN)..=(id, i64::MAX)).any(|(_, one)| !one.tasks.is_empty());
-        let begun =
-            self.stages.iter().find(|(id, stage)| stage.is_running && stage.tasks.is_empty() && has_tasks(id.0));
-        self.begun = begun.map(|(id, _)| *id);
     /// failed without one where no executor was there.
     pub fn waiting_jobs(&self) -> Vec<(SparkGroup, u64)> {
         let end_ns = self.extent_ns().map_or(0, |extent| extent.1);
