@@ -190,7 +190,7 @@ fn what_a_lab_of_spark_needs_is_named() {
         "TPC-DS derived, not a benchmark result",
         "tpcds-0.1, which are made first",
         "against: spark.sql.shuffle",
-        "24 tables at scale 0.1, about 27MiB of Parquet; DuckDB takes about 7s and 439MiB of memory",
+        "24 tables at scale 0.1, about 26.9MiB of Parquet; DuckDB takes about 7s and 439MiB of memory",
         "3 rounds, 6 applications in all",
         "base: no settings; up to 1GiB of memory for each executor",
     ] {

@@ -299,9 +299,9 @@ fn what_was_excluded_is_named_with_its_time_and_reason() {
         .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
         .collect();
     let expected = [
-        ["executor 1", "h1", "stage 0", "0:02", "0:09", "2 tasks failed on it; stage ended"],
-        ["executor 1", "h1", "application", "0:03", "0:09", "1 task failed on it; allowed again"],
-        ["node", "h2", "application", "0:04", "end", "2 executors of it were excluded"],
+        ["executor 1", "h1", "stage 0", "2s", "9s", "2 tasks failed on it; stage ended"],
+        ["executor 1", "h1", "application", "3s", "9s", "1 task failed on it; allowed again"],
+        ["node", "h2", "application", "4s", "end", "2 executors of it were excluded"],
     ];
     assert_eq!(rows, expected, "{text}");
     let report = log.report();

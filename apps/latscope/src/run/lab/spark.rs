@@ -135,7 +135,7 @@ fn dry(plan: &Plan, tables: &Path) -> String {
         text += &format!("  {name}: {settings}; up to {worker} of memory for each executor\n");
     }
     text += &format!("Event logs, traces of the kernel and reports go to {}.\n", plan.output.display());
-    text + "How long the queries take, and how much disk their shuffles, is known when they have run.\n"
+    text + "How long the queries take and how much disk their shuffles fill is known only after a first run.\n"
 }
 
 /// What tables are made at a scale, and what that takes: by lines through what was measured with DuckDB at 0.01, 0.1
