@@ -774,3 +774,34 @@ fn one_task_is_explained_by_its_numbers() {
     let found = text.split(words).nth(1).unwrap_or_else(|| panic!("{text}"));
     assert!(found.contains("gc_ns 2.89s / 0ns") && !found.contains("cpu_ns 8"), "{text}");
 }
+
+#[test]
+fn a_log_that_lacks_its_beginning_or_a_task_decides_no_limit() {
+    let mut log = Log::new(json!({"spark.executor.memory": "20g"}));
+    log.executor("1", 2, 0);
+    log.job(0, (0, 5000), &[(0, 0, 5000)]);
+    log.task(&task(0, 0, "1", (0, 1000)));
+    let ended = |log: &Log| {
+        let mut whole = Log(log.0.clone());
+        whole.event("ApplicationEnd", json!({"Timestamp": START + 6000}));
+        whole
+    };
+    let limit = ["--fail-if", "failed > 0"];
+    ended(&log).run(&limit).success();
+    let without = |class: &str, put: &str| {
+        let lines =
+            ended(&log).0.lines().map(|line| if line.contains(class) { put } else { line }.to_owned() + "\n").collect();
+        Log(lines)
+    };
+    let headless = without("SparkListenerApplicationStart", "").run(&limit).failure(3);
+    assert!(headless.contains("lacks its beginning"), "{headless}");
+    // Settings that cannot be read are not those of Spark.
+    let cut = "{\"Event\":\"SparkListenerEnvironmentUpdate\",\"Spark Properties\":{\"spark.exec";
+    let cut = without("SparkListenerEnvironmentUpdate", cut).run(&limit).failure(3);
+    assert!(cut.contains("1 line is malformed"), "{cut}");
+    // The clock of the executor was set back while the task ran.
+    log.task(&Task { reason: json!({"Reason": "ExceptionFailure"}), ..task(0, 1, "1", (2000, 2200)) });
+    log.0 = log.0.replace(&(START + 2200).to_string(), &(START + 1800).to_string());
+    let backwards = ended(&log).run(&limit).failure(3);
+    assert!(backwards.contains("1 event whose end is before the start is left out"), "{backwards}");
+}

@@ -126,6 +126,14 @@ impl Application {
                 let malformed = tally.get(Anomaly::UnparsedLines);
                 format!("{} {} malformed", plural(malformed, "line"), is(malformed))
             }
+            // Their tasks may have failed.
+            () if tally.get(Anomaly::NegativeLatency) > 0 => {
+                let backwards = tally.get(Anomaly::NegativeLatency);
+                format!("{} whose end is before the start {} left out", plural(backwards, "event"), is(backwards))
+            }
+            () if !self.context.properties.contains_key("spark.app.name") => {
+                "the log lacks its beginning, without the start of the application".into()
+            }
             () if lost > 0 => format!("{} without an end {} in it", plural(lost, "task"), is(lost)),
             () => return None,
         };

@@ -92,8 +92,12 @@ pub fn parse(line: &[u8]) -> Option<Event<'_>> {
         | "SparkListenerNodeUnblacklisted" => Event::Unexcluded(of(line)?),
         "SparkListenerStageExecutorMetrics" => Event::StageExecutorMetrics(of(line)?),
         "SparkListenerBlockManagerAdded" => Event::BlockManagerAdded(of(line)?),
-        "SparkListenerEnvironmentUpdate" => of(line).map_or(Event::Other, Event::Environment),
-        "SparkListenerResourceProfileAdded" => of(line).map_or(Event::Other, Event::ResourceProfileAdded),
+        "SparkListenerEnvironmentUpdate" => {
+            of(line).map_or_else(|| other(line), |event| Some(Event::Environment(event)))?
+        }
+        "SparkListenerResourceProfileAdded" => {
+            of(line).map_or_else(|| other(line), |event| Some(Event::ResourceProfileAdded(event)))?
+        }
         "SparkListenerApplicationStart" => Event::ApplicationStart(of(line)?),
         "SparkListenerApplicationEnd" => Event::ApplicationEnd(of(line)?),
         "LatscopeNow" => Event::Now(of(line)?),
@@ -101,6 +105,12 @@ pub fn parse(line: &[u8]) -> Option<Event<'_>> {
         short if OTHERS.binary_search(&short).is_ok() || name.contains(".catalyst.catalog.") => Event::Other,
         _ => Event::Unknown,
     })
+}
+
+/// An event of which other versions write other things. One that is damaged is none: without it, settings that the application has would be
+/// taken for those of Spark.
+fn other(line: &[u8]) -> Option<Event<'_>> {
+    of::<serde::de::IgnoredAny>(line).map(|_| Event::Other)
 }
 
 /// The class of the event. Spark writes it first.

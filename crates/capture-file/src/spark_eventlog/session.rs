@@ -599,7 +599,9 @@ impl<'a, 'b> Session<'a, 'b> {
         why: &str,
         ends: impl Fn(&Place) -> bool,
     ) -> Result<ControlFlow<()>, &'static str> {
-        let ended: Vec<(Place, (i64, i64))> = self.exclusions.extract_if(.., |place, _| ends(place)).collect();
+        let ended: Vec<(Place, (i64, i64))> =
+            self.exclusions.iter().filter(|(place, _)| ends(place)).map(|(place, since)| (*place, *since)).collect();
+        self.exclusions.retain(|place, _| !ends(place));
         for (place, (start_ns, failures)) in ended {
             let of_stage = place.stage.and_then(|stage| self.stages.get(&stage)).copied().unwrap_or(NOTHING);
             let name = self.rows.batch.intern(Field::Name, why.as_bytes());
