@@ -317,7 +317,11 @@ fn what_makes_no_sense_is_refused() {
             "lab spark --conf executor.memory=1g",
             "executor.memory=1g is no setting of Spark; use the form spark.executor.memory=1g.",
         ),
-        ("lab spark --queries q3,../q4", "--queries: \"../q4\" is no name of a query, such as q3 or python."),
+        (
+            "lab spark --queries q3,../q4",
+            "--queries: There is no query \"../q4\"; there are python, q1 to q99 without q23 and q39, and q5a, q10a, q14a, q14b, q18a, \
+             q22a, q23a, q23b, q24a, q24b, q27a, q35a, q36a, q39a, q39b, q51a, q67a, q70a, q77a, q80a, q86a.",
+        ),
         ("lab etcd . --scale 2", "--scale, --queries, --conf, --against and --python are for lab spark."),
     ] {
         match planned_in(line, &world()) {

@@ -242,7 +242,7 @@ fn with_kernel(mut waits: SparkWaits, files: &[PathBuf]) -> Result<(Vec<SparkTas
     for file in files {
         let pipeline = reports::open(Reading { files: vec![file.clone()], ..Reading::default() }, None)?;
         // An event log has tasks but nothing of the kernel: all time would be unexplained.
-        if pipeline.formats().iter().any(|format| *format == Some(Format::SparkEventlog)) {
+        if pipeline.formats().contains(&Some(Format::SparkEventlog)) {
             return Err(Failure::Input(format!(
                 "--kernel {}: This is an event log of Spark; give a recording of the host of executors, made by latscope record -s block,offcpu=1ms \
                  --with args,ppid.",
