@@ -319,7 +319,7 @@ fn what_was_excluded_is_named_with_its_time_and_reason() {
     assert!(shown.contains("exclusion"), "{shown}");
 }
 
-/// A form that the report does not have is refused with those that it has; so is a recording that is none.
+/// A form that the report does not have is refused with those that it has; so is a kernel recording that is an event log.
 #[test]
 fn what_the_report_cannot_be_is_refused() {
     let folder = tempfile::tempdir().unwrap();

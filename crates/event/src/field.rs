@@ -132,7 +132,8 @@ fields! {
     Tags "tags" Text "Tags of the application, as key=value separated by semicolons.";
     Tag "tag" Text "Value of the tag that --by tag:KEY names.";
     StackQuality "stack_quality" Text "How the user part of the stack was found: complete, truncated, frame pointers or none; issuer moved \
-                                       on: the thread that issued the request did something else by then, and no stack is given.";
+                                       on: the thread that issued the request did something else by then, and no stack is given; issued by the kernel and issuer unknown: there \
+                                       was no thread to look at.";
     StackSource "stack_source" Text "When the stack was taken: sampled, issue, completion, waiting, switch or timer.";
     StackHash "stack_hash" Text "Number of the call stack, the same on every host: FNV-1a of its text in 16 hexadecimal digits.";
     Stack "stack" Text "Call stack, from the outermost frame to the innermost, separated by semicolons; _[k] marks frames of \

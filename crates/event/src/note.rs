@@ -296,8 +296,7 @@ impl Note {
         }
     }
 
-    /// The same of the time since an earlier state of the note: counts without those of then. What is said of the length of intervals stays
-    /// that of the whole capture.
+    /// The note for the time since an earlier state of it, whose counts are subtracted. Lengths of intervals stay those of the whole capture.
     #[must_use]
     pub fn since(mut self, earlier: &Note) -> Note {
         let less = |counts: &mut [(&mut u64, u64)]| {

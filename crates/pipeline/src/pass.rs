@@ -28,7 +28,7 @@ pub struct Pass<'a> {
 
 /// Waits for storage that only the filter's conditions on a device leave out, while nobody knows which device they are for.
 struct Unplaced {
-    /// The other conditions; `None`: there are none.
+    /// The other conditions, if there are any.
     others: Option<Filter>,
     bound: Option<BoundFilter>,
     mask: Mask,

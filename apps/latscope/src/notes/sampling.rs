@@ -115,7 +115,7 @@ pub fn request_stacks(note: &Note) -> String {
     for (count, why) in [
         (moved_on, "as the issuer had moved on (--stacks 1/N takes stacks at the issue)"),
         (kernel, "as a thread of the kernel issued it for others (writeback, a journal, io_uring, a cgroup's limit)"),
-        (unknown, "as it was issued before the capture or nobody saw by whom"),
+        (unknown, "as it was issued before the capture, or by an unknown thread"),
     ] {
         if count > 0 {
             let why =

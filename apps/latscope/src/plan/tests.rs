@@ -275,11 +275,6 @@ fn what_makes_no_sense_is_refused() {
         ("summary --for 99999d", "--for 99999d is too long; the longest is 26687d."),
         ("percentiles -r a.lat --weight time", "--weight changes maps and histograms, not percentiles; leave it out."),
         (
-            "percentiles -r a.lat --min 1ms",
-            "--min is the end of a picture's axis, and needs -o FILE.svg; to select events, use a filter such as \
-             'lat > 1ms'.",
-        ),
-        (
             "percentiles --max 5ms",
             "--max is the end of a picture's axis, and needs -o FILE.svg; to select events, use a filter such as \
              'lat < 5ms'.",

@@ -22,7 +22,7 @@ const ADAPT_EVERY: Duration = Duration::from_millis(200);
 const MOVED_ON: &str = "issuer moved on";
 /// A thread of the kernel issued it, which works for others.
 const KERNEL: &str = "issued by the kernel";
-/// It was issued before the capture, or nobody saw by whom.
+/// It was issued before the capture, or by an unknown thread.
 const UNKNOWN: &str = "issuer unknown";
 
 /// What becomes of records with stacks.

@@ -107,8 +107,8 @@ pub fn parse(line: &[u8]) -> Option<Event<'_>> {
     })
 }
 
-/// An event of which other versions write other things. One that is damaged is none: without it, settings that the application has would be
-/// taken for those of Spark.
+/// An event that other versions write in another form. A damaged one is malformed: if it were skipped, the defaults of Spark would be taken for
+/// the settings of the application.
 fn other(line: &[u8]) -> Option<Event<'_>> {
     of::<serde::de::IgnoredAny>(line).map(|_| Event::Other)
 }

@@ -44,8 +44,8 @@ impl Applications {
         self.of.entry((log, batch.text(Field::App, row).unwrap_or_default().into())).or_default()
     }
 
-    /// Those with tasks, jobs or executions, of which the driver may plan the first: the number of their log, their identifier and what they have. Of a part of the tasks, neither executors
-    /// nor stages without tasks are kept: the cores also had other tasks.
+    /// Those with tasks, jobs or executions (the driver may still plan the first): the number of their log, their identifier and what they have.
+    /// Of a part of the tasks, neither executors nor stages without tasks are kept: the cores also had other tasks.
     pub fn finish(mut self) -> Vec<(usize, String, SparkTasks)> {
         let logs: BTreeSet<usize> = self.of.keys().map(|(log, _)| *log).collect();
         for log in logs {

@@ -50,7 +50,7 @@ struct Lines<'a> {
     /// Times are those of a file, which the first interval gives.
     of_file: bool,
     started: bool,
-    /// How often threads were sampled so far, nanoseconds, where samples alone tell how long they waited.
+    /// The longest time between two samples of threads so far, nanoseconds, where nothing else measures their waits.
     sampled_ns: Option<u64>,
 }
 

@@ -76,8 +76,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Says at once, the first time, that the threshold is exceeded: whoever watches a stall need not wait for its end. What samples
-    /// taken so often, nanoseconds, do not decide is left for the verdict.
+    /// Says at once, the first time, that the threshold is exceeded: whoever watches a stall need not wait for its end. What
+    /// samples at this interval, nanoseconds, leave undecided is left for the verdict.
     pub fn warn(&mut self, sampled_ns: Option<u64>) {
         let Some(watch) = self.watch.as_ref().filter(|_| !self.warned) else { return };
         if let Some(exceeded) = watch.exceeded() {
