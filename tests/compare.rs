@@ -298,9 +298,17 @@ fn a_pull_request_gets_markdown_and_its_tests_junit() {
     assert!(markdown.starts_with("**Undecided**: ") && xml.contains("<error message="), "{markdown}{xml}");
     let (markdown, xml) = results("p50 > 200%", 0);
     assert!(markdown.starts_with("**Passed**: ") && xml.contains("failures=\"0\" errors=\"0\""), "{markdown}{xml}");
-    // By the name of the file; names of sides are only text.
+    // Nor does a file that cannot be read leave the result of the last run.
     let md = path("c.md");
     let (a, b) = (volume("volA"), volume("volB"));
+    std::fs::write(&md, "**Passed**").unwrap();
+    let unread = latscope(&["compare", &a, &path("none.txt"), "--junit", &junit, "-o", &md, "--fail-if", "p50 > 1ms"])
+        .failure(3);
+    let (xml, markdown) = (std::fs::read_to_string(&junit).unwrap(), std::fs::read_to_string(&md).unwrap());
+    xml::check(xml.split_once('\n').unwrap().1).unwrap();
+    assert!(unread.contains("none.txt") && xml.contains("errors=\"1\"") && xml.contains("none.txt"), "{unread}{xml}");
+    assert!(markdown.starts_with("**Undecided**: ") && markdown.contains("none.txt"), "{markdown}");
+    // By the name of the file; names of sides are only text.
     latscope(&["compare", &a, &b, "--unitstime", "ns", "--names", "<b>@me|x,`y`", "-o", &md]).success();
     let markdown = std::fs::read_to_string(&md).unwrap();
     assert!(markdown.contains("| | &lt;b&gt;&#64;me\\|x | \\`y\\` | difference |"), "{markdown}");

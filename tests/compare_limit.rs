@@ -112,7 +112,7 @@ fn no_latency_falls_by_more_than_itself() {
     assert_eq!(mean["finding"], "undecided");
 }
 
-/// A second of requests, of which the last ones hang until another device has a request half a minute later.
+/// A second of requests, of which the last ones hang while another device goes on for half a minute.
 fn ended_by(folder: &Path, name: &str, hanging: u64) -> String {
     let mut text = String::new();
     let mut line = |us: u64, event: &str, sector: u64| {
@@ -124,8 +124,10 @@ fn ended_by(folder: &Path, name: &str, hanging: u64) -> String {
         line(at * 1000 + 300 + at * 7919 % 100, "complete: 7,0 R", at * 8);
     }
     (0..hanging).for_each(|at| line(1_000_000 + at, "issue: 7,0 R 4096", 900_000 + at * 8));
-    line(31_000_000, "issue: 8,0 R 4096", 8);
-    line(31_001_000, "complete: 8,0 R", 8);
+    for at in 1..=300 {
+        line(1_000_000 + at * 100_000, "issue: 8,0 R 4096", at * 8);
+        line(1_000_300 + at * 100_000 + at * 7919 % 100, "complete: 8,0 R", at * 8);
+    }
     let path = folder.join(name);
     std::fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_string()
@@ -136,15 +138,15 @@ fn requests_that_hang_exceed_a_limit_by_themselves() {
     let folder = tempfile::tempdir().unwrap();
     let well = ended_by(folder.path(), "well.txt", 0);
     for (hanging, limit, status) in [
-        // Of 1,012 requests at most 10.12 may be above the p99; of 1,006, 10.06.
-        (11, "p99 slower by 10%", 1),
+        // Of 1,316 requests at most 13.16 may be above the p99; of 1,305, 13.05.
+        (16, "p99 slower by 10%", 1),
         (5, "p99 slower by 10%", 3),
-        (11, "p90 > 10%", 0),
-        (11, "p90 > 10% or p99 > 40s", 3),
-        // They lift the mean: 11 of 30 s each are 0.3 s for each request.
-        (11, "mean > 100ms", 1),
+        (16, "p90 > 10ms", 0),
+        (16, "p90 > 10ms or p99 > 40s", 3),
+        // They lift the mean: 16 of 30 s each are 0.36 s for each request.
+        (16, "mean > 100ms", 1),
         // Far below the limit by their ages, but nobody knows how long they take in the end.
-        (11, "mean > 100s", 3),
+        (16, "mean > 100s", 3),
         // One may be chance.
         (1, "mean > 1ms", 3),
     ] {
@@ -155,7 +157,7 @@ fn requests_that_hang_exceed_a_limit_by_themselves() {
         assert_eq!(ended.err.contains(&says), status == 1, "{}", ended.err);
     }
     // Before the change it was no better.
-    let sick = ended_by(folder.path(), "sick.txt", 12);
+    let sick = ended_by(folder.path(), "sick.txt", 17);
     let other = ended_by(folder.path(), "other.txt", 20);
     assert!(!latscope(&["compare", &sick, &other, "--fail-if", "p99 > 10%"]).err.contains("had waited longer"));
 }
@@ -183,4 +185,53 @@ fn a_run_that_ends_in_a_standstill_exceeds_a_limit() {
     let other = ended_by(folder.path(), "other.txt", 2);
     let arguments = ["compare", &sick, &other, "--fail-if", "p99 > 10%"];
     assert!(!latscope(&[&arguments[..], of_disk].concat()).err.contains("no request of"));
+}
+
+/// A minute of requests, one at a time, of which one in the middle took this long.
+fn stalled_for(folder: &Path, name: &str, stall_ns: u64) -> String {
+    let mut now = 0;
+    let mut line = |at: u64| {
+        let latency = if at == 3000 { stall_ns } else { 300_000 + at * 7919 % 100_000 };
+        now += 1_700_000 + latency;
+        format!("{now} {latency}\n")
+    };
+    let path = folder.join(name);
+    std::fs::write(&path, (0..6000).map(&mut line).collect::<String>()).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+#[test]
+fn a_standstill_that_ends_before_the_run_exceeds_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let well = stalled_for(folder.path(), "well.txt", 300_000);
+    for (stall_ms, limit, status) in [
+        // 60 of 72 seconds; one of 6,000 requests.
+        (60_000, "p99 slower by 10%", 1),
+        (60_000, "p50 > 10%", 1),
+        (60_000, "p90 > 70s", 0),
+        // 100 ms of 12.4 s are less than the part above the p99, and 3 ms less than ten times the slowest of the base.
+        (100, "p99 > 100%", 0),
+        (100, "p99.9 > 90ms", 1),
+        (3, "p99.9 > 100%", 3),
+    ] {
+        let sick = stalled_for(folder.path(), "sick.txt", stall_ms * 1_000_000);
+        let arguments = ["compare", &well, &sick, "--unitstime", "ns", "--fail-if", limit];
+        let ended = latscope(&arguments);
+        assert_eq!(ended.status, Some(status), "{stall_ms} {limit}: {}", ended.err);
+        let says =
+            if stall_ms == 100 { "for 100ms of its 12.4s, while one waited for 100ms." } else { "for 60s of its 72" };
+        assert_eq!(ended.err.contains(says), status == 1, "{}", ended.err);
+    }
+    // A run in a group is enough.
+    let runs = |name: &str, stalls_ms: [u64; 2]| {
+        let file = |&ms: &u64| stalled_for(folder.path(), &format!("{name}{ms}.txt"), ms * 1_000_000);
+        format!("{name}={}", stalls_ms.iter().map(file).collect::<Vec<_>>().join(","))
+    };
+    let (old, new) = (runs("old", [1, 2]), runs("new", [3, 60_000]));
+    let arguments = ["compare", "--group", &old, "--group", &new, "--unitstime", "ns", "--fail-if", "p99 > 10%"];
+    assert!(latscope(&arguments).failure(1).contains("no request of new completed for 60s of its 72"));
+    // A run without events is named, not its whole side.
+    let arguments = ["compare", "--group", &old, "--group", &new, "--unitstime", "ns", "--filter", "lat > 50s"];
+    let refused = latscope(&arguments).failure(3);
+    assert!(refused.contains("old1.txt of old has no events to compare"), "{refused}");
 }

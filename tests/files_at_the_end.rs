@@ -132,6 +132,20 @@ fn a_cut_recording_decides_no_limit_that_what_waits_may_exceed() {
     // What is known is enough, and what waits does not matter.
     latscope(&["percentiles", "-r", path, "--fail-if", "max > 1us"]).failure(1);
     latscope(&["percentiles", "-r", path, "--fail-if", "count < 1"]).success();
+    // Nor does a comparison: after the cut nothing may have completed any more.
+    let base = folder.path().join("base.txt");
+    let base = base.to_str().unwrap();
+    std::fs::write(
+        base,
+        (0..5000).map(|at| format!("{} 0.0000{:03}\n", f64::from(at) / 1e3, 300 + at * 7919 % 100)).collect::<String>(),
+    )
+    .unwrap();
+    for (limit, status) in [("p99 > 1h", 3), ("mean > 1h", 3), ("p50 > 1us", 1)] {
+        let ended = latscope(&["compare", base, path, "--fail-if", limit]);
+        assert_eq!(ended.status, Some(status), "{limit}: {}", ended.err);
+        let says = "the recording is cut off, and what waited then may have hung); record this run again.";
+        assert_eq!(ended.err.contains(says), status == 3, "{}", ended.err);
+    }
 }
 
 /// A wait from before the capture is a lower bound, also in the file: it decides what it exceeds, and nothing else.

@@ -3,10 +3,10 @@
 
 use crate::{Error, Folding, Origin, Pipeline, Reading, keep_passing, refuse_averages};
 use latscope_event::{
-    Batch, Context, Field, FieldSet, FieldType, MISSING_U64, Mask, Unfinished, format_count, format_duration,
+    Batch, Context, Field, FieldSet, FieldType, MISSING_U64, Mask, Unfinished, Wait, format_count, format_duration,
 };
-use latscope_series::compare::{CompareError, CompareOptions, Comparison, Sample, Standstill, compare};
-use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
+use latscope_series::compare::{CompareError, CompareOptions, Comparison, Completions, Sample, Standstills, compare};
+use latscope_series::{CountBy, HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -40,14 +40,17 @@ struct Waiting {
     ages_ns: Vec<u64>,
     /// Some of them are not among what is compared.
     is_left_out: bool,
+    /// Some waited when a recording was cut off, or it does not know whether some did.
+    is_cut: bool,
 }
 
 impl Waiting {
-    fn add(&mut self, unfinished: &[Unfinished], is_left_out: bool) {
+    fn add(&mut self, unfinished: &[Unfinished], context: &Context, is_left_out: bool) {
         // A thread that sleeps waits for its time, and does not hang.
         let stalls = unfinished.iter().filter(|request| request.is_stall());
         self.ages_ns.extend(stalls.map(|request| request.at_least_ns));
         self.is_left_out |= is_left_out && !unfinished.is_empty();
+        self.is_cut |= context.is_cut() && (!context.knows_unfinished || unfinished.iter().any(Unfinished::is_stall));
     }
 }
 
@@ -59,16 +62,23 @@ fn waiting_of(reading: &Reading, context: &Context) -> Vec<Unfinished> {
     context.unfinished
 }
 
+/// The first file.
+fn source_of(reading: &Reading) -> String {
+    reading.files.first().map_or(String::new(), |file| file.display().to_string())
+}
+
 /// One turn of a side.
 pub struct Turn {
+    /// What it was read from.
+    pub source: String,
     /// Time of start, nanoseconds, and latency, or what else is compared, ascending; `None` when there are too many, or only histograms.
     events: Option<Vec<(i64, u64)>>,
     /// All of it as histograms.
     pub series: HistogramSeries,
     /// How many of them had not completed: they count with their age, but not as requests that were made.
     waiting: u64,
-    /// How it ended, if some waited.
-    still: Option<Standstill>,
+    /// When nothing completed while some waited.
+    stills: Standstills,
 }
 
 /// Gathers a turn from batches.
@@ -76,8 +86,8 @@ struct Gather {
     quantity: Quantity,
     builder: SeriesBuilder,
     events: Option<Vec<(i64, u64)>>,
-    /// First start and last end, nanoseconds.
-    span_ns: Option<(i64, i64)>,
+    /// When they completed; `None` where each stands for several, as then the others are not known.
+    completions: Option<Completions>,
     kinds: BTreeMap<String, u64>,
     sizes: BTreeMap<u64, u64>,
     bytes: BTreeMap<Field, (u64, u128)>,
@@ -95,12 +105,21 @@ impl Gather {
     fn new(quantity: Quantity) -> Gather {
         let builder = SeriesBuilder::new(quantity, Weight::Count, Vec::new(), Interval::Auto(INTERVALS));
         let (kinds, sizes, bytes) = Default::default();
-        Gather { quantity, builder, events: Some(Vec::new()), span_ns: None, kinds, sizes, bytes }
+        Gather {
+            quantity,
+            builder,
+            events: Some(Vec::new()),
+            completions: Some(Completions::default()),
+            kinds,
+            sizes,
+            bytes,
+        }
     }
 
     /// The columns that are looked at.
     fn fields(&self) -> FieldSet {
         let looked_at = bytes_fields().chain([Field::Kind, Field::SampleWeight, self.quantity.field()]);
+        let looked_at = looked_at.chain([Field::State, Field::Name, Field::WaitClass]);
         self.builder.fields().union(looked_at.collect())
     }
 
@@ -123,7 +142,13 @@ impl Gather {
         };
         for row in rows() {
             let (start, latency) = (batch.time()[row], batch.latency()[row]);
-            self.span(start, start.saturating_add_unsigned(latency));
+            if let Some(completions) = &mut self.completions {
+                // While a thread sleeps or runs, nothing is in flight.
+                match Wait::of_row(batch, row) {
+                    Wait::Counts => completions.push(start, latency),
+                    _ => completions.push(start.saturating_add_unsigned(latency), 0),
+                }
+            }
             if let Some(events) = &mut self.events {
                 // An event without the quantity is none of it.
                 let value = values.map_or(MISSING_U64, |values| values[row]);
@@ -144,22 +169,19 @@ impl Gather {
         }
         // What stands for several, and what is too much, is compared by histograms.
         let weighs = batch.i64s(Field::SampleWeight).is_some_and(|weights| weights.iter().any(|&weight| weight > 1));
+        self.completions.take_if(|_| weighs);
         if weighs || self.events.as_ref().is_some_and(|events| events.len() > Sample::EVENTS) {
             self.events = None;
         }
     }
 
-    fn span(&mut self, from: i64, to: i64) {
-        let (first, last) = self.span_ns.unwrap_or((from, to));
-        self.span_ns = Some((first.min(from), last.max(to)));
-    }
-
     /// Adds what was gathered from other files.
     fn merge(&mut self, other: Gather) {
-        if let Some((from, to)) = other.span_ns {
-            self.span(from, to);
-        }
         self.builder.merge(other.builder);
+        self.completions = self.completions.take().zip(other.completions).map(|(mut completions, more)| {
+            completions.append(more);
+            completions
+        });
         let events = self.events.take().zip(other.events).map(|(mut events, mut more)| {
             events.append(&mut more);
             events
@@ -177,7 +199,8 @@ impl Gather {
             // Whatever the order in which files were read.
             events.sort_unstable();
         }
-        Turn { events, series: self.builder.finish(), waiting: 0, still: None }
+        let (source, stills) = Default::default();
+        Turn { source, events, series: self.builder.finish(), waiting: 0, stills }
     }
 }
 
@@ -254,10 +277,17 @@ impl Subject {
         let is_latency = quantity == Quantity::Latency;
         if pipeline.origin(&folding)? == Origin::Stored {
             let (series, contexts) = pipeline.series(&folding, INTERVALS)?;
-            let waiting = contexts.iter().filter(|_| is_latency).map(|context| waiting_of(reading, context));
-            waiting.for_each(|waiting| self.waiting.add(&waiting, true));
+            for context in contexts.iter().filter(|_| is_latency) {
+                self.waiting.add(&waiting_of(reading, context), context, true);
+            }
+            let source = source_of(reading);
             self.contexts.extend(contexts);
-            self.turns.push(Turn { events: None, series, waiting: 0, still: None });
+            let is_known = is_latency && !series.is_weighted() && series.count_by() == CountBy::Completion;
+            let stills = match is_known {
+                true => Standstills::new(Completions::of_series(&series), &[]),
+                false => Standstills::default(),
+            };
+            self.turns.push(Turn { source, events: None, series, waiting: 0, stills });
             return Ok(());
         }
         let add = |gather: &mut Gather, starts, context: &Context, batch: &Batch, mask: Option<&Mask>| {
@@ -273,25 +303,27 @@ impl Subject {
         add_sums(&mut self.bytes, &gather.bytes);
         // What hangs counts with its age, a lower bound of its latency: a side must not look fast because its slowest
         // requests never completed.
-        let (mut hanging, completed_ns) = (Vec::new(), gather.span_ns);
+        let mut hanging = Vec::new();
+        let completions = gather.completions.take().filter(|_| is_latency);
         for (number, context) in contexts.iter().enumerate().filter(|_| is_latency) {
             let waiting = waiting_of(reading, context);
-            self.waiting.add(&waiting, false);
+            self.waiting.add(&waiting, context, false);
             if !waiting.is_empty() {
                 let stalls = waiting.iter().filter(|request| request.is_stall());
                 hanging.extend(stalls.map(|request| (request.start_ns, request.at_least_ns)));
                 gather.add(Some(number), &Unfinished::batch(&waiting), None);
             }
         }
+        let source = source_of(reading);
         self.contexts.extend(contexts);
-        let still = Standstill::new(completed_ns, &hanging);
-        self.turns.push(Turn { waiting: hanging.len() as u64, still, ..gather.finish() });
+        let stills = completions.map(|completions| Standstills::new(completions, &hanging)).unwrap_or_default();
+        self.turns.push(Turn { source, waiting: hanging.len() as u64, stills, ..gather.finish() });
         Ok(())
     }
 
     /// How requests count that had not completed, if there were any: a sentence without an end.
     pub fn waiting_note(&self) -> Option<String> {
-        let Waiting { ages_ns, is_left_out } = &self.waiting;
+        let Waiting { ages_ns, is_left_out, .. } = &self.waiting;
         let (count, oldest_ns) = (ages_ns.len(), ages_ns.iter().copied().max().unwrap_or(0));
         let how = match is_left_out {
             true => "stored histograms leave them out",
@@ -357,9 +389,10 @@ pub fn compare_sides(
         let Subject { waiting, turns, .. } = &subjects[pair.other];
         pair.requests = comparison.sides[pair.other].count + waiting.ages_ns.len() as u64;
         pair.hanging_ns = waiting.ages_ns.iter().copied().filter(|&age_ns| age_ns > slowest_ns).collect();
-        let still = turns.iter().filter_map(|turn| turn.still);
-        let still = still.filter(|still| still.for_ns / STANDSTILL > slowest_ns);
-        pair.still = still.max_by(|a, b| a.share.total_cmp(&b.share));
+        pair.is_cut = waiting.is_cut;
+        let least_ns = slowest_ns.saturating_mul(STANDSTILL);
+        let still = turns.iter().filter_map(|turn| turn.stills.longer_than(least_ns));
+        pair.still = still.max_by(|a, b| a.share().total_cmp(&b.share()));
     }
     Ok((comparison, samples))
 }

@@ -101,6 +101,12 @@ impl Limit {
             };
             if row.interval.is_some_and(|(_, high)| high <= bound.least(row)) {
                 let (count, limit) = (pair.hanging_ns.len(), signed(self.1, bound.least(row)));
+                if pair.is_cut {
+                    return format!(
+                        "{} ({limit}; the recording is cut off, and what waited then may have hung)",
+                        bound.text
+                    );
+                }
                 let wait = if count == 1 { "1 request waits".into() } else { format!("{count} requests wait") };
                 return format!("{} ({limit}; {wait} still, longer than any of the base took)", bound.text);
             }
@@ -199,20 +205,21 @@ impl Bound {
             Some(quantile) => count as f64 > (1.0 - quantile) * requests,
             None => beyond().sum::<f64>() > most * requests,
         };
-        if exceeds && (count > 1 || pair.still.is_some()) { count } else { 0 }
+        if exceeds && (count > 1 || pair.still.is_some_and(|still| still.at_end)) { count } else { 0 }
     }
 
-    /// Whether what hangs may lift it to any value: it counts with its age so far. Few are above a percentile, however long they take.
+    /// Whether what hangs may lift it to any value: it counts with its age so far. Few are above a percentile, however long they take, but
+    /// after a recording was cut off nothing may have completed any more.
     fn is_open(&self, pair: &Pair) -> bool {
-        self.quantile.is_none() && !pair.hanging_ns.is_empty()
+        pair.is_cut || self.quantile.is_none() && !pair.hanging_ns.is_empty()
     }
 
-    /// The standstill at the end of the run, if it lasts for more of the time than the part of requests that may lie above the percentile.
-    /// Whoever has one request at a time makes no other while it hangs, so the requests that hang are few, however long it takes.
+    /// The standstill of the run, if it lasts for more of the time than the part of requests that may lie above the percentile. Whoever
+    /// has one request at a time makes no other while it hangs, so the requests that hang are few, however long it takes.
     fn standstill(&self, pair: &Pair, row: &Difference) -> Option<Standstill> {
         let most = row.base + self.least(row);
         let exceeds = |still: &Standstill| {
-            still.oldest_ns as f64 > most && self.quantile.is_some_and(|quantile| still.share > 1.0 - quantile)
+            still.oldest_ns as f64 > most && self.quantile.is_some_and(|quantile| still.share() > 1.0 - quantile)
         };
         pair.still.filter(exceeds)
     }

@@ -10,12 +10,11 @@
 //! 98 of 100 cases. A claim about each measure is then a claim about all, wrong in no more than one of fifty comparisons of
 //! equal sides. Sides of several turns are compared by turns (`turns`).
 
-#[cfg(test)]
-mod coarse_tests;
 mod ground;
 mod limit;
 mod sample;
 mod spectrum;
+mod standstill;
 mod step;
 mod student;
 #[cfg(test)]
@@ -26,6 +25,7 @@ mod within;
 
 pub use limit::{Judgement, Limit};
 pub use sample::{Sample, distribution};
+pub use standstill::{Completions, Standstill, Standstills};
 pub use verdict::{relative, signed, subjects};
 
 use crate::random::Random;
@@ -153,32 +153,10 @@ pub struct Pair {
     /// Those of them that had not completed when their trace ended, and had waited longer by then than any of the base took: their
     /// ages, nanoseconds. Whoever knows of such requests puts them here.
     pub hanging_ns: Vec<u64>,
-    /// The end of a run of the other side, if some waited and nothing completed for ten times longer than any request of the base took.
+    /// When a run of the other side stood still: some waited, and nothing completed for ten times longer than any request of the base took.
     pub still: Option<Standstill>,
-}
-
-/// The end of a run in which no request completes, while some wait.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Standstill {
-    /// How long, nanoseconds.
-    pub for_ns: u64,
-    /// Part of the whole run, 0 to 1.
-    pub share: f64,
-    /// Age of the oldest request that waits, nanoseconds.
-    pub oldest_ns: u64,
-}
-
-impl Standstill {
-    /// Of a run whose completed requests started and ended within this time, and whose waiting ones have these starts and ages; `None` if
-    /// none waits. Nanoseconds.
-    pub fn new(completed_ns: Option<(i64, i64)>, waiting_ns: &[(i64, u64)]) -> Option<Standstill> {
-        let issued = waiting_ns.iter().map(|&(start, _)| start).min()?;
-        let end = waiting_ns.iter().map(|&(start, age)| start.saturating_add_unsigned(age)).max()?;
-        let (first, last) = completed_ns.unwrap_or((issued, issued));
-        let for_ns = u64::try_from(end.saturating_sub(last.max(issued))).unwrap_or(0);
-        let share = for_ns as f64 / end.saturating_sub(first.min(issued)).max(1) as f64;
-        Some(Standstill { for_ns, share, oldest_ns: waiting_ns.iter().map(|&(_, age)| age).max()? })
-    }
+    /// A recording of the other side is cut off, and requests waited at its end, or nobody knows whether some did.
+    pub is_cut: bool,
 }
 
 /// Numbers of one side.
@@ -361,7 +339,7 @@ fn pairs(sides: &[Side], ground: &Ground, options: &CompareOptions) -> Vec<Pair>
         let has_turns = sides.iter().any(|side| side.turns.len() > 1);
         differences.push(row(Measure::Mean, a.mean, b.mean, enough || has_turns));
         differences.push(row(Measure::Chance, 0.5, ground.chance(other), enough));
-        Pair { other, differences, requests: b.count, hanging_ns: Vec::new(), still: None }
+        Pair { other, differences, requests: b.count, hanging_ns: Vec::new(), still: None, is_cut: false }
     };
     (1..sides.len()).map(pair).collect()
 }

@@ -16,11 +16,16 @@ impl CompareTable<'_> {
             Judgement::Kept => format!("{bounds}: within the limit, {other} is not {more} than {base} by more."),
             Judgement::Exceeded => match (limit.hanging(pair), limit.standstill(pair)) {
                 (0, None) => format!("{bounds}: limit exceeded, {other} is {more} than {base}."),
-                (0, Some(still)) => format!(
-                    "{bounds}: limit exceeded, no request of {other} completed in its last {}, while one waited for {}.",
-                    format_duration(still.for_ns),
-                    format_duration(still.oldest_ns)
-                ),
+                (0, Some(still)) => {
+                    let (length, oldest) = (format_duration(still.for_ns), format_duration(still.oldest_ns));
+                    let when = match still.only_at_end {
+                        true => format!("in its last {length}"),
+                        false => format!("for {length} of its {}", format_duration(still.run_ns)),
+                    };
+                    format!(
+                        "{bounds}: limit exceeded, no request of {other} completed {when}, while one waited for {oldest}."
+                    )
+                }
                 (hanging, _) => format!(
                     "{bounds}: limit exceeded, {} of {other} had not completed when it ended, and had waited longer than any of \
                      {base} took.",
@@ -42,6 +47,7 @@ impl CompareTable<'_> {
                     }
                 };
                 let remedy = match self.comparison.has_turns() {
+                    _ if pair.is_cut => "record this run again",
                     true => "compare more runs per side",
                     false => "measure longer, or compare several runs per side (--group)",
                 };
@@ -134,6 +140,20 @@ impl CompareTable<'_> {
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"latscope compare\" tests=\"{count}\" \
              failures=\"{failures}\" errors=\"{errors}\">\n{tests}</testsuite>\n"
         )
+    }
+
+    /// JUnit's XML of a comparison that could not be made: a test with this error.
+    pub fn junit_of_failure(sentence: &str) -> String {
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"latscope compare\" tests=\"1\" failures=\"0\" errors=\"1\">\n  \
+         <testcase classname=\"latscope.compare\" name=\"comparison\">\n    <error message=\"{}\"/>\n  </testcase>\n</testsuite>\n",
+            Escaped(sentence)
+        )
+    }
+
+    /// Markdown of a comparison that could not be made.
+    pub fn markdown_of_failure(sentence: &str) -> String {
+        format!("**{}**: {}\n", word(Judgement::Unknown), plain(sentence))
     }
 }
 

@@ -17,6 +17,33 @@ use latscope_view_term::CompareTable;
 use std::path::Path;
 
 pub fn run(plan: &Plan) -> Result<(), Failure> {
+    match compared(plan) {
+        Ok(verdict) => verdict.map_or(Ok(()), Err),
+        Err(failure) => {
+            if let Failure::Input(sentence) = &failure {
+                leave_no_older_result(plan, sentence);
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// A job publishes the results that it finds, and must not find those of its last run.
+fn leave_no_older_result(plan: &Plan, sentence: &str) {
+    let markdown = plan.output.as_deref().filter(|_| plan.markdown && plan.chart.is_none());
+    let texts = [
+        (plan.junit.as_deref(), CompareTable::junit_of_failure(sentence)),
+        (markdown, CompareTable::markdown_of_failure(sentence)),
+    ];
+    for (path, text) in texts.iter().filter(|(path, _)| path.is_some()) {
+        if let Err(failure) = output::text(*path, text) {
+            say!("latscope: {failure}");
+        }
+    }
+}
+
+/// Compares; hands back how the limit failed, if it did.
+fn compared(plan: &Plan) -> Result<Option<Failure>, Failure> {
     let sides = expanded(plan)?;
     let divided = match (plan.by, &sides[..]) {
         (Some(field), [(_, turns)]) => divide::divide(&turns[0], field)?,
@@ -55,7 +82,7 @@ fn read_all(sides: &[(String, Vec<Reading>)], quantity: Quantity) -> Result<Vec<
 }
 
 /// Compares each experiment of labs between its turns. Those of which the filter lets nothing through are left out.
-fn each_experiment(plan: &Plan, experiments: Vec<Experiment>) -> Result<(), Failure> {
+fn each_experiment(plan: &Plan, experiments: Vec<Experiment>) -> Result<Option<Failure>, Failure> {
     let mut compared = Vec::new();
     for experiment in experiments {
         let subjects = read_all(&experiment.sides, plan.options.quantity)?;
@@ -81,21 +108,23 @@ fn each_experiment(plan: &Plan, experiments: Vec<Experiment>) -> Result<(), Fail
     if compared.is_empty() {
         return Err(Failure::Input("No event of these labs passes the filter; check --filter.".into()));
     }
+    // More than one only without a limit.
+    let mut verdict = None;
     for (experiment, subjects) in &compared {
         if !is_single {
             let directory = experiment.directory.as_ref().map_or(String::new(), |name| format!(", {name}"));
             output::text(None, &format!("{}{directory}\n", experiment.job))?;
         }
-        report(plan, subjects)?;
+        verdict = report(plan, subjects)?;
         if !is_single {
             output::text(None, "\n")?;
         }
     }
-    Ok(())
+    Ok(verdict)
 }
 
-/// Compares what was gathered, prints it, draws it, and fails if a limit is exceeded.
-fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
+/// Compares what was gathered, prints it, draws it, and hands back how the limit failed, if it did.
+fn report(plan: &Plan, subjects: &[Subject]) -> Result<Option<Failure>, Failure> {
     if plan.limit.is_some() && subjects.len() < 2 {
         return Err(Failure::Usage(
             "--fail-if needs at least two sides: two traces, or one divided by --by FIELD or several --filter.".into(),
@@ -108,7 +137,12 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
             subjects[side].name,
             quantity.field().name()
         )),
-        CompareError::Empty(side) => Failure::Input(format!("{} has no events to compare.", subjects[side].name)),
+        CompareError::Empty(side) => {
+            let Subject { name, turns, .. } = &subjects[side];
+            let run = turns.iter().filter(|_| turns.len() > 1).find(|run| run.count() == 0);
+            let run = run.map_or(String::new(), |run| format!("{} of ", run.source));
+            Failure::Input(format!("{run}{name} has no events to compare."))
+        }
         error => Failure::Usage(format!("{error}.")),
     })?;
     let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
@@ -163,7 +197,7 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
         let picture = picture.map_err(|error| Failure::Usage(error.to_string()))?;
         output::text(plan.output.as_deref(), &picture)?;
     }
-    plan.limit.as_ref().map_or(Ok(()), |limit| judge(limit, &table))
+    Ok(plan.limit.as_ref().and_then(|limit| judge(limit, &table).err()))
 }
 
 /// Fails if a pair exceeds the limit, or if nobody knows.
