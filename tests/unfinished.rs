@@ -627,3 +627,21 @@ fn what_waits_is_on_the_side_of_its_filter() {
     let said = latscope(&["explain", "-r", file, "device = loop3"]).success();
     assert!(said.contains("of all waiting time of completed requests: not (device = loop3)"), "{said}");
 }
+
+/// Records that are not of interest show that the trace went on while a request waited.
+#[test]
+fn a_trace_goes_on_to_its_last_record() {
+    let mut text = String::new();
+    for at in 0..100 {
+        text += &format!("fio 123 [000] 100.{at:02}1000: block:block_rq_issue: 7,0 R 4096 () {at} + 8 [fio]\n");
+        text += &format!("fio 123 [000] 100.{at:02}2000: block:block_rq_complete: 7,0 R () {at} + 8 [0]\n");
+    }
+    text += "fio 123 [000] 101.000000: block:block_rq_issue: 7,0 R 4096 () 800 + 8 [fio]\n";
+    let ends = "swapper 0 [001] 131.500000: sched:sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> \
+                next_comm=fio next_pid=123 next_prio=120\n";
+    for (text, status) in [(text.clone(), 0), (text + ends, 1)] {
+        let ended = latscope_with(&["percentiles", "-r", "-", "--fail-if", "oldest > 30s"], text.as_bytes());
+        assert_eq!(ended.status, Some(status), "{}", ended.err);
+        assert_eq!(ended.err.contains("30.5s"), status == 1, "{}", ended.err);
+    }
+}

@@ -570,6 +570,11 @@ impl<'a, 's> Session<'a, 's> {
         if self.release(i64::MAX).is_continue() {
             let last = self.events.context.span_ns.map(|(_, last)| last);
             self.estimate_clock(written_unix_ns, last);
+            // The trace goes on to its last record, of interest or not: what waits then has waited until there.
+            let seen = self.last_of_cpu.iter().copied().max();
+            if let (Some(seen_ns), Some(_)) = (seen, last) {
+                self.events.context.cover(seen_ns);
+            }
         }
         let counts = self.counts;
         let tally = &mut self.events.context.tally;

@@ -92,6 +92,8 @@ pub struct Parsed<P> {
     places: HashMap<Box<[u8]>, u32>,
     pub unknown: u64,
     pub other: u64,
+    /// When the last of these was, if it is near the end.
+    pub other_ns: Option<i64>,
     /// Whether every record is as late as the one before or later.
     pub is_sorted: bool,
     parser: P,
@@ -130,8 +132,16 @@ impl<P: LineSource> Parsed<P> {
         } else {
             self.parse_with_stacks(chunk, wanted);
         }
+        self.other_ns = if self.other > 0 { self.last_other(chunk) } else { None };
         // While they are in this processor's cache.
         self.is_sorted = self.entries.is_sorted_by_key(|entry| self.time(entry));
+    }
+
+    fn last_other(&mut self, chunk: &[u8]) -> Option<i64> {
+        let mut lines = chunk.rsplit(|&byte| byte == b'\n').take(LOOK_AROUND);
+        let line =
+            lines.find(|line| matches!(self.parser.parse(line.strip_suffix(b"\r").unwrap_or(line)), Line::Other))?;
+        P::time_and_cpu(line).map(|(time_ns, _)| time_ns)
     }
 
     fn parse_lines(&mut self, chunk: &[u8]) {

@@ -44,6 +44,7 @@ pub fn read<P: LineSource + Send>(
         all_syscalls: options.all_syscalls,
         anchored: Anchored::default(),
         last_ns: i64::MIN,
+        other_ns: None,
         order: Order::default(),
         records: 0,
         stacks: Vec::new(),
@@ -69,6 +70,8 @@ struct Reader {
     all_syscalls: bool,
     anchored: Anchored,
     last_ns: i64,
+    /// When the last record was that is of no interest.
+    other_ns: Option<i64>,
     order: Order,
     records: u64,
     /// The codes of the stacks of the lines that were parsed last.
@@ -95,6 +98,7 @@ impl Reader {
     fn take<P: LineSource>(&mut self, parsed: &mut Parsed<P>, is_stream: bool, sink: &mut Sink) -> ControlFlow<()> {
         self.context.tally.add(Anomaly::UnparsedLines, parsed.unknown);
         self.context.tally.add(Anomaly::OtherRecords, parsed.other);
+        self.other_ns = self.other_ns.max(parsed.other_ns);
         self.watch_order(parsed);
         self.stacks.clear();
         for stack in &parsed.stacks {
@@ -260,6 +264,10 @@ impl Reader {
         self.actions.settle(&mut self.batch, &mut self.context);
         if !self.batch.is_empty() {
             let _ = sink(&self.context, &self.batch);
+        }
+        // The trace goes on to its last record, of interest or not: what waits then has waited until there.
+        if let (Some(other_ns), Some(_)) = (self.other_ns, self.context.span_ns) {
+            self.context.cover(other_ns.saturating_add(self.anchored.shift_ns));
         }
         match self.has_actions {
             Some(true) => self.actions.finish(&mut self.context),
