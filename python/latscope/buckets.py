@@ -86,10 +86,24 @@ def bucket_polars(value: Any, power: int = POWER) -> Any:
     return by * (1 << power) + wide // pl.lit(2, dtype=pl.Int64).pow(by)
 
 
+def whole(values: ArrayLike, most: int, what: str) -> NDArray[np.int64]:
+    """Return values as signed 64-bit integers; raise if one is not an integer from 0 to ``most``."""
+    array = np.asarray(values)
+    if array.size and (array.dtype.kind not in "iu" or array.min() < 0 or array.max() > most):
+        message = f"{what}: give integers from 0 to {most}."
+        raise UsageError(message)
+    return array.astype(np.int64)
+
+
+def last_bucket(power: int) -> int:
+    """Return the bucket of the largest signed 64-bit integer."""
+    return ((TOP - power) << power) + (2 << power) - 1
+
+
 def bucket(values: ArrayLike, power: int = POWER) -> NDArray[np.int64]:
     """Return the buckets of integers that are not negative."""
     power = checked(power)
-    wide = np.asarray(values, dtype=np.int64)
+    wide = whole(values, 2**63 - 1, "values")
     # A double may round up to the next power of two; the bucket is the same then, because the grid is continuous there.
     octave = np.frexp(wide.astype(np.float64))[1].astype(np.int64) - 1
     by = np.clip(octave - power, 0, TOP - power)
@@ -99,7 +113,7 @@ def bucket(values: ArrayLike, power: int = POWER) -> NDArray[np.int64]:
 def bounds(buckets: ArrayLike, power: int = POWER) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the smallest and the largest values of buckets."""
     power = checked(power)
-    numbers = np.asarray(buckets, dtype=np.int64)
+    numbers = whole(buckets, last_bucket(power), "buckets")
     by = np.maximum((numbers >> power) - 1, 0)
     low = (numbers - (by << power)) << by
     return low, low + ((np.int64(1) << by) - 1)
@@ -123,7 +137,8 @@ def series_of_cells(
 ) -> Series:
     """Return the cells of any engine (``time_ns``, ``by``, ``k``, ``n``) as a series.
 
-    ``interval`` and ``power`` are those that the cells were counted with; groups of numbers become text.
+    ``interval`` and ``power`` are those that the cells were counted with; groups of numbers become text. Cells of the same time,
+    group and bucket add up, as those of several hosts do.
     """
     from latscope.series import Series
     from latscope.trace import read
@@ -131,6 +146,7 @@ def series_of_cells(
     by = names(by)
     width = nanoseconds(interval) or 0
     same_cells({key.decode(): text.decode() for key, text in (cells.schema.metadata or {}).items()}, width, power)
+    cells = _whole_cells(cells, by, power)
     times = cells["time_ns"].to_numpy()
     if width == 0 or (times % width).any():
         message = (
@@ -156,6 +172,28 @@ def same_cells(known: Mapping[str, Any], width_ns: int, power: int) -> None:
         raise UsageError(message)
 
 
+def _whole_cells(cells: pa.Table, by: list[str], power: int) -> pa.Table:
+    """Return cells with integers and groups of text, each once; raise if a column is missing or has something else."""
+    missing = [name for name in ["time_ns", *by, "k", "n"] if name not in cells.column_names]
+    if missing:
+        message = f"The cells have no column {', '.join(missing)}; they have {', '.join(cells.column_names)}."
+        raise UsageError(message)
+    columns: dict[str, pa.ChunkedArray] = {name: cells[name].cast(pa.string()) for name in by}
+    for name in ("time_ns", "k", "n"):
+        column = cells[name]
+        if not pa.types.is_integer(column.type) or column.null_count:
+            message = f"The column {name} of the cells has the type {column.type} and {column.null_count} nulls; give integers."
+            raise UsageError(message)
+        if name != "time_ns":
+            whole(
+                column.to_numpy(), last_bucket(power) if name == "k" else 2**63 - 1, f"The column {name} of the cells"
+            )
+        columns[name] = column.cast(pa.int64())
+    table = pa.table(columns).group_by(["time_ns", *by, "k"]).aggregate([("n", "sum")])
+    table = table.rename_columns([name.removesuffix("_sum") for name in table.column_names])
+    return table.filter(pa.array(table["n"].to_numpy() > 0))
+
+
 def _stored(cells: pa.Table, width: int, by: list[str], power: int) -> pa.Table:
     """Return cells in the form of a stored series."""
     keys = ["time_ns", *by]
@@ -170,7 +208,7 @@ def _stored(cells: pa.Table, width: int, by: list[str], power: int) -> pa.Table:
     middles = low + (high - low + 1) // 2
     # Beyond 2^63-1 a sum stays at that, as in the files of latscope.
     sums = np.minimum(np.add.reduceat(middles.astype(np.float64) * n, offsets), 2.0**62).astype(np.int64)
-    columns = {name: lists[name] if name == "time_ns" else lists[name].cast(pa.string()) for name in keys}
+    columns = {name: lists[name] for name in keys}
     columns["width_ns"] = pa.array(np.full(len(lists), width, dtype=np.int64))
     columns["grid"] = pa.array(np.full(len(lists), power, dtype=np.int32))
     columns["count"] = pa.array(np.add.reduceat(n, offsets))

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 import weakref
 from os import fspath
 from pathlib import Path
@@ -65,6 +66,9 @@ class Capture:
         self._how = (source, filter, None if calls is None else names(calls))
         self._stacks = stacks
         self._path = None if path is None else absolute(path)
+        if self._path is not None and Path(self._path).suffix != ".lat":
+            message = f"path={path!r}: A capture is written in the format of latscope; end the name in .lat."
+            raise UsageError(message)
         self._replace = replace
         self._folder: str | None = None
         self._maker = os.getpid()
@@ -168,6 +172,8 @@ class Capture:
                 self._discard()
                 raise
             self._notes = ["The capture was killed; the trace has what was written until then."]
+            # Who looks at no notes would take it for all that happened.
+            warnings.warn(self._notes[0], RuntimeWarning, stacklevel=3)
         if self._running is not None:
             self._leave()
         self._trace = Trace(self._path or "")

@@ -20,6 +20,8 @@ use std::thread::JoinHandle;
 #[pyclass(frozen, module = "latscope._native")]
 pub struct Capture {
     cancelled: Arc<AtomicBool>,
+    /// The file that it writes.
+    path: PathBuf,
     notes: Notes,
     running: Mutex<Option<JoinHandle<Result<(), Stop>>>>,
 }
@@ -53,9 +55,10 @@ impl Capture {
         let (cancelled, notes) = (Arc::new(AtomicBool::new(false)), Notes::default());
         let control = Control::new(Arc::clone(&cancelled), Arc::new(notes.clone()));
         let (sender, started) = channel();
-        let thread = std::thread::spawn(move || capture(reading, source, control, path, &sender));
+        let file = path.clone();
+        let thread = std::thread::spawn(move || capture(reading, source, control, file, &sender));
         let running = Mutex::new(Some(thread));
-        let capture = Capture { cancelled, notes, running };
+        let capture = Capture { cancelled, path, notes, running };
         // Where it could not start, the reason is how it ended.
         match py.detach(move || started.recv()) {
             Ok(()) => Ok(capture),
@@ -83,7 +86,9 @@ impl Capture {
         match py.detach(|| thread.join()) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(Stop::Failed(error))) => Err(raise(&error)),
-            Ok(Err(Stop::Written(error))) => Err(Raised::new_err(format!("The trace cannot be written: {error}."))),
+            Ok(Err(Stop::Written(error))) => {
+                Err(Raised::new_err(format!("{}: The trace cannot be written: {error}.", self.path.display())))
+            }
             Err(_) => Err(Raised::new_err("latscope failed; the reason is on standard error.")),
         }
     }

@@ -90,6 +90,17 @@ def test_edges_of_buckets(power: int) -> None:
     assert frame.to_series().to_list() == expected
 
 
+@pytest.mark.parametrize("values", [[-1], [1.5], [2**63], [True], ["a"], [None], [[1], [2.5]]])
+def test_what_has_no_bucket(values: list[object]) -> None:
+    for of in (buckets.bucket, buckets.bounds):
+        with pytest.raises(lat.UsageError, match="give integers from 0"):
+            of(values)  # type: ignore[arg-type]
+    assert buckets.bucket([]).tolist() == []
+    assert buckets.bounds([buckets.bucket([2**63 - 1])[0]])[1].tolist() == [2**63 - 1]
+    with pytest.raises(lat.UsageError, match="from 0 to 3711"):
+        buckets.bounds([3712])
+
+
 def test_ranks_are_whole_numbers() -> None:
     assert buckets.ranks([50, 99.9, 100]) == [("p50", 1, 2), ("p99_9", 999, 1000), ("p100", 1, 1)]
     with pytest.raises(lat.UsageError, match="not a percentile"):
@@ -108,5 +119,20 @@ def test_cells_show_themselves_and_are_not_mistaken(data: Callable[[str], str]) 
             buckets.series_of_cells(cells, interval, power=power)
     with pytest.raises(lat.UsageError, match="whole multiple"):
         buckets.series_of_cells(cells.replace_schema_metadata(None), "150ms")
+    # By text that is kept as codes, and twice the same.
+    grouped = lat.read(data("perf_script/story_2s.txt.gz")).series("100ms", by="kind")
+    twice = pa.concat_tables([grouped.cells(), grouped.cells()])
+    assert (
+        buckets.series_of_cells(twice, "100ms", by="kind").cells().to_pylist()
+        == (grouped + grouped).cells().to_pylist()
+    )
+    nothing = pa.table({"time_ns": [0], "k": [700], "n": [0]})
+    assert buckets.series_of_cells(nothing, "1s").matrix().sum() == 0
+    for name, values in {"n": [1.5], "k": [-1], "time_ns": [None]}.items():
+        wrong = nothing.set_column(nothing.column_names.index(name), name, [values])
+        with pytest.raises(lat.UsageError, match=f"column {name} of the cells"):
+            buckets.series_of_cells(wrong, "1s")
+    with pytest.raises(lat.UsageError, match="no column n; they have time_ns, k"):
+        buckets.series_of_cells(nothing.drop_columns(["n"]), "1s")
     stages = pa.table({"time_ns": [0, 0], "stage": [3, 4], "k": [700, 700], "n": [1, 2]})
     assert buckets.series_of_cells(stages, "1s", by="stage").groups == [("3",), ("4",)]

@@ -103,9 +103,13 @@ def test_wrong_captures_are_refused(tmp_path: Path) -> None:
         lat.record("tea", path=tmp_path / "a.lat")
     with pytest.raises(lat.UsageError, match="calls needs"):
         lat.record("block", calls="read", path=tmp_path / "a.lat")
+    with pytest.raises(lat.UsageError, match=r"end the name in \.lat"):
+        lat.record("block", "50ms", path=tmp_path / "a.parquet")
     if os.geteuid() == 0:
         trace = lat.record("block", "50ms", path=tmp_path / "b.lat")
         assert (tmp_path / "b.lat").exists() and trace.events().num_columns >= 2
+        with pytest.raises(lat.Error, match=r"none/c\.lat: The trace cannot be written"):
+            lat.record("block", "50ms", path=tmp_path / "none" / "c.lat")
 
 
 def run(*words: str) -> str:
@@ -197,7 +201,8 @@ def test_a_capture_that_is_killed() -> None:
     for _ in range(20):
         time.sleep(0.1)
     os.kill(recording._running.pid, signal.SIGKILL)
-    recording.__exit__(None, None, None)
+    with pytest.warns(RuntimeWarning, match="was killed"):
+        recording.__exit__(None, None, None)
     assert any("was killed" in note for note in recording.notes)
     assert len(recording.trace.events()) > 5
     folder = Path(recording.trace.paths[0]).parent
