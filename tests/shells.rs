@@ -43,6 +43,11 @@ fn bash_completes_commands_options_and_fields() {
     assert_eq!(offers(&["latscope", "man", "perc"]), ["percentiles"]);
     assert_eq!(offers(&["latscope", "events", "-s", "sys"]), ["syscall"]);
     assert_eq!(offers(&["latscope", "events", "--format", "perf_d"]), ["perf_data"]);
+    assert_eq!(offers(&["latscope", "help", "perc"]), ["percentiles"]);
+    // bash divides words at equals signs.
+    assert_eq!(offers(&["latscope", "summary", "--by", "=", "wait_cl"]), ["wait_class"]);
+    assert!(offers(&["latscope", "summary", "--by", "="]).contains(&"wait_class".to_string()));
+    assert_eq!(offers(&["latscope", "percentiles", "--csv", "=", "wait_cl"]), [""; 0]);
     assert_eq!(offers(&["latscope", "lab", "c"]), ["commit", "curve"]);
     assert_eq!(offers(&["latscope", "lab", ""]).len(), 8, "no lone dash where nothing is typed");
     assert_eq!(offers(&["latscope", "lab", "etcd", ""]), [""; 0], "folders");
@@ -78,6 +83,10 @@ fn zsh_and_fish_complete_commands_options_and_fields() {
             ("latscope events 'lat > 1ms and proc.na", "latscope events 'lat > 1ms and proc.name' "),
             ("latscope summary --by kind,wait_cl", "latscope summary --by kind,wait_class"),
             ("latscope lab et", "latscope lab etcd "),
+            ("latscope events -s sys", "latscope events -s syscall "),
+            ("latscope events --format perf_d", "latscope events --format perf_data "),
+            ("latscope help perc", "latscope help percentiles "),
+            ("latscope record -w t.lat -- wait_cl", "latscope record -w t.lat -- wait_cl"),
         ] {
             let mut zsh = command("zsh");
             zsh.arg("-f").args([at("ask"), folder.path().to_path_buf()]).arg(typed);
@@ -91,6 +100,9 @@ fn zsh_and_fish_complete_commands_options_and_fields() {
             ("perc", "percentiles"),
             ("compare a b --mark", "--markdown"),
             ("lab et", "etcd"),
+            ("help perc", "percentiles"),
+            ("events -s sys", "syscall"),
+            ("events --format perf_d", "perf_data"),
             ("completions f", "fish"),
             ("heatmap --latency dev", "device"),
             // Fields: as a word, as the last name of a filter in quotes, and in a list.

@@ -30,6 +30,9 @@ for verb in @VERBS@
 end
 "#;
 
+/// What `-s` takes, alone or with commas.
+const SOURCES: &str = "block io syscall stacks offcpu oncpu";
+
 /// Arguments that hold a filter, and those that hold a list of fields.
 const FILTERS: [&str; 2] = ["filter", "within"];
 const FIELDS: [&str; 2] = ["by", "columns"];
@@ -61,6 +64,11 @@ fn that_filter(command: &Command) -> Vec<&str> {
     command.get_subcommands().filter(takes_filter).map(Command::get_name).collect()
 }
 
+/// The names of all formats.
+fn formats() -> String {
+    latscope_capture_file::Format::ALL.iter().map(|format| format.name()).collect::<Vec<_>>().join(" ")
+}
+
 /// What completes fields around what clap completes.
 fn bash(command: &Command) -> String {
     let verbs = that_filter(command).join("|");
@@ -75,9 +83,9 @@ fn bash(command: &Command) -> String {
     };
     let is_one_of = |names: &'static [&'static str]| move |argument: &&Arg| names.contains(&argument.get_id().as_str());
     let all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
-    let formats = latscope_capture_file::Format::ALL.iter().map(|format| format.name()).collect::<Vec<_>>().join(" ");
     BASH.replace("@VERBS@", &verbs)
-        .replace("@FORMATS@", &formats)
+        .replace("@FORMATS@", &formats())
+        .replace("@SOURCES@", SOURCES)
         .replace("@COMMANDS@", &all.join(" "))
         .replace("@FLAGS@", &named(&|argument| !argument.get_action().takes_values()))
         .replace("@FILTERS@", &named(&is_one_of(&FILTERS)))
@@ -87,11 +95,14 @@ fn bash(command: &Command) -> String {
 /// The script with our functions where clap would complete names of files.
 fn zsh(script: &str) -> String {
     let mut text = String::with_capacity(script.len() + ZSH.len());
+    let (sources, formats) = (format!("({SOURCES})"), format!("({})", formats()));
     for line in script.lines() {
         let is_of = |names: &[&str]| {
             names.iter().any(|name| line.contains(&format!("--{name}=[")) || line.contains(&format!("::{name} -- ")))
         };
-        let ours = match line {
+        let ours: Option<&str> = match line {
+            _ if line.contains("]:SOURCE:") => Some(&sources),
+            _ if line.contains("--format=[") && line.contains("]:NAME:") => Some(&formats),
             _ if is_of(&FILTERS) => Some("_latscope_filter"),
             // Columns of logs are no fields.
             _ if is_of(&FIELDS) && !line.contains(":NAMES:") => Some("_latscope_field_list"),
@@ -106,12 +117,25 @@ fn zsh(script: &str) -> String {
         }
     }
     // With two colons zsh would offer no option behind the first file or filter.
-    text.replace("\n'*::", "\n'*:")
+    let text = text.replace("\n'*::", "\n'*:");
+    // clap knows of no word behind help.
+    text.replacen("case $line[1] in\n", "case $line[1] in\n(help)\n_latscope_commands && ret=0\n;;\n", 1)
 }
 
 /// What completes fields beside what clap completes: a line for each option that takes some.
 fn fish(command: &Command) -> String {
+    let all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
     let mut script = FISH.replace("@VERBS@", &that_filter(command).join(" "));
+    let words = [
+        ("help", "", all.join(" ")),
+        ("man", "", all.join(" ")),
+        ("", "-s s -l source", SOURCES.into()),
+        ("", "-l format", formats()),
+    ];
+    for (verb, option, offered) in words {
+        let when = if verb.is_empty() { String::new() } else { format!(" -n '__fish_seen_subcommand_from {verb}'") };
+        script += &format!("complete -c latscope{when} {option} -x -a '{offered}'\n");
+    }
     for verb in command.get_subcommands() {
         // clap forgets those of the first word.
         let first = verb.get_positionals().next().map(Arg::get_possible_values).unwrap_or_default();

@@ -10,7 +10,13 @@ _latscope_files() {
 }
 
 _latscope_with_fields() {
-    local word=$2 previous=$3 before last names
+    local word=$2 previous=$3 before last names is_value=
+    # bash takes an equals sign for a word.
+    if [[ $word == = ]]; then
+        word= is_value=1
+    elif [[ $previous == = ]]; then
+        previous=${COMP_WORDS[COMP_CWORD - 2]} is_value=1
+    fi
     for ((last = 2; last < COMP_CWORD; last++)); do
         [[ ${COMP_WORDS[last]} == -- ]] || continue
         # The command line of another program.
@@ -19,7 +25,7 @@ _latscope_with_fields() {
     done
     case $previous in
         -s | --source)
-            COMPREPLY=($(compgen -W 'block io syscall stacks offcpu oncpu' -- "$word"))
+            COMPREPLY=($(compgen -W '@SOURCES@' -- "$word"))
             return
             ;;
         --format)
@@ -50,13 +56,14 @@ _latscope_with_fields() {
         COMPREPLY=()
         return
     fi
-    if [[ ${COMP_WORDS[1]} == man && $COMP_CWORD -eq 2 && $word != -* ]]; then
+    if [[ ${COMP_WORDS[1]} == @(man|help) && $COMP_CWORD -eq 2 && $word != -* ]]; then
         COMPREPLY=($(compgen -W '@COMMANDS@' -- "$word"))
         return
     fi
     case ${COMP_WORDS[1]} in @VERBS@) ;; *) [[ $previous == --filter ]] || return ;; esac
     case $previous in
-        @FLAGS@ | @FILTERS@) ;;
+        @FILTERS@) ;;
+        @FLAGS@) [[ -z $is_value ]] || return ;;
         -*) [[ $word == *' '* ]] || return ;;
     esac
     [[ $COMP_CWORD -gt 1 && -n $word && $word != -* ]] || return

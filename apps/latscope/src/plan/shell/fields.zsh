@@ -6,6 +6,14 @@ _latscope_names() {
 
 # A filter in quotes is one word; its last name is completed.
 _latscope_filter() {
+    local -i separator=${words[(i)--]}
+    if (( separator < CURRENT )); then
+        # The command line of another program.
+        shift $separator words
+        (( CURRENT -= separator ))
+        _normal
+        return
+    fi
     compset -P '*[[:space:](\!]'
     _latscope_names || _files
 }
