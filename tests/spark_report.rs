@@ -140,10 +140,20 @@ impl Log {
     }
 
     fn run(&self, more: &[&str]) -> crate::program::Ended {
+        self.view("spark", more)
+    }
+
+    fn view(&self, view: &str, more: &[&str]) -> crate::program::Ended {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("app-20261121011349-0001");
         std::fs::write(&file, &self.0).unwrap();
-        latscope(&[&["spark", "-r", file.to_str().unwrap()], more].concat())
+        latscope(&[&[view, "-r", file.to_str().unwrap()], more].concat())
+    }
+
+    /// Without the lines that have all of these words.
+    fn without(&self, words: &[&str]) -> Log {
+        let is_kept = |line: &&str| !words.iter().all(|word| line.contains(word));
+        Log(self.0.lines().filter(is_kept).map(|line| line.to_owned() + "\n").collect())
     }
 
     fn report(&self) -> Value {
@@ -239,6 +249,31 @@ fn planted_stragglers_have_their_cause() {
     assert_eq!(found, ["spill", "io"]);
     assert_eq!(number(&report, "/stragglers/0/causes/0/value"), 300 * MIB);
     assert_eq!(planted(&|task| (task.fetch, task.locality) = (3000, "ANY")).0, ["fetch_wait", "locality"]);
+}
+
+/// Loading code and starting workers takes the first tasks of an executor longer, but explains nothing where others of them do not.
+#[test]
+fn being_a_first_task_explains_what_other_first_tasks_have() {
+    // Tasks of a second on so many cores of an executor, some of them with as many milliseconds of deserialization more.
+    let cause = |cores: i64, count: i64, more: &dyn Fn(i64) -> i64| {
+        let mut log = Log::new(json!({}));
+        log.executor("1", cores, 0);
+        log.job(0, (0, 60_000), &[(0, 0, 60_000)]);
+        for id in 0..count {
+            let from = id / cores * 10_000;
+            log.task(&Task { deserialize: more(id), ..task(0, id, "1", (from, from + 1000 + more(id))) });
+        }
+        let report = log.report();
+        let of_first = |straggler: &&Value| straggler["task"] == 0;
+        let straggler = report["stragglers"].as_array().unwrap().iter().find(of_first).unwrap();
+        straggler["cause"].as_str().unwrap().to_owned()
+    };
+    let first = "2s more deserialization, as a first task of its executor in the stage";
+    assert_eq!(cause(4, 20, &|id| if id < 4 { 2000 } else { 0 }), first);
+    assert_eq!(cause(1, 5, &|id| if id < 1 { 2000 } else { 0 }), first, "the only one");
+    assert_eq!(cause(4, 20, &|id| if id < 1 { 2000 } else { 0 }), "2s more deserialization");
+    assert_eq!(cause(8, 8, &|id| if id < 1 { 2000 } else { 0 }), "2s more deserialization", "all are");
+    assert_eq!(cause(8, 8, &|id| if id < 1 { 4000 } else { 2000 }), "2s more deserialization", "all are, and are slow");
 }
 
 #[test]

@@ -377,10 +377,10 @@ fn a_stage_whose_retry_is_due_has_not_ended() {
         let mut log = Log::new(json!({}));
         log.executor("1", 2, 0);
         log.job(0, (0, job_end), &[(0, 0, 1000), (1, 0, 1000)]);
-        (0..2).for_each(|stage| log.task(&task(stage, 5 + stage, "1", (0, 1000))));
+        (0..2).for_each(|stage| log.task(&task(stage, stage, "1", (0, 1000))));
         log.event("JobStart", json!({"Job ID": 1, "Submission Time": START + 2000, "Stage IDs": [1, 2]}));
         log.event("StageSubmitted", info(1, (2000, 3000), None));
-        log.task(&Task { reason: json!({"Reason": "FetchFailed"}), ..task(1, 1, "1", (2000, 3000)) });
+        log.task(&Task { reason: json!({"Reason": "FetchFailed"}), ..task(1, 2, "1", (2000, 3000)) });
         let end = log.0.split_off(log.0.trim_end().rfind('\n').unwrap());
         log.0 += &end.replacen("\"Stage Attempt ID\":0", "\"Stage Attempt ID\":1", 1);
         log.event("StageCompleted", info(1, (2000, 3000), Some("FetchFailed")));
@@ -484,7 +484,7 @@ fn what_is_wrong_with_a_log_is_in_its_json() {
     // The start of a task that stands behind its end opens nothing.
     let mut late = super::log_of(&super::eight());
     starts(&mut late, 3, "2", 0);
-    starts(&mut late, 99, "2", 0);
+    starts(&mut late, 8, "2", 0);
     let report = late.report();
     assert_eq!((number(&report, "/running_tasks"), &report["anomalies"]), (1, &json!({"unfinished": 1})));
 }
@@ -653,8 +653,8 @@ fn what_was_cut_or_dropped_may_have_failed() {
     let mut whole = Log::new(json!({}));
     whole.executor("1", 1, 0);
     whole.job(0, (0, 2000), &[(0, 0, 2000)]);
-    (1..4).for_each(|id| starts(&mut whole, id, "1", 1000));
-    (1..4).for_each(|id| whole.task(&task(0, id, "1", (1000, 2000))));
+    (0..3).for_each(|id| starts(&mut whole, id, "1", 1000));
+    (0..3).for_each(|id| whole.task(&task(0, id, "1", (1000, 2000))));
     whole.event("ApplicationEnd", json!({"Timestamp": START + 3000}));
     whole.run(&["--fail-if", "failed > 0"]).success();
     let lines: Vec<&str> = whole.0.lines().collect();
@@ -799,9 +799,32 @@ fn a_log_that_lacks_its_beginning_or_a_task_decides_no_limit() {
     let cut = "{\"Event\":\"SparkListenerEnvironmentUpdate\",\"Spark Properties\":{\"spark.exec";
     let cut = without("SparkListenerEnvironmentUpdate", cut).run(&limit).failure(3);
     assert!(cut.contains("1 line is malformed"), "{cut}");
-    // The clock of the executor was set back while the task ran.
-    log.task(&Task { reason: json!({"Reason": "ExceptionFailure"}), ..task(0, 1, "1", (2000, 2200)) });
-    log.0 = log.0.replace(&(START + 2200).to_string(), &(START + 1800).to_string());
-    let backwards = ended(&log).run(&limit).failure(3);
+    // The clock of the driver was set back while the task ran: what its executor measured counts, where it is known.
+    let failed = |is_lost: bool| {
+        let mut log = ended(&log);
+        log.task(&Task {
+            is_lost,
+            spilled: 9,
+            reason: json!({"Reason": "ExceptionFailure"}),
+            ..task(0, 1, "1", (2000, 2200))
+        });
+        Log(log.0.replace(&(START + 2200).to_string(), &(START + 1800).to_string()))
+    };
+    let backwards = failed(true).run(&limit).failure(3);
     assert!(backwards.contains("1 event whose end is before the start is left out"), "{backwards}");
+    let set_back = failed(false);
+    let report = set_back.report();
+    let counters = ["numTasks", "executorRunTime", "memoryBytesSpilled"]
+        .map(|name| number(&report["counters"], &format!("/{name}")));
+    assert_eq!((counters, number(&report, "/task_ns")), ([2, 1200, 9], 1200 * MS));
+    assert!(set_back.run(&limit).failure(1).contains("failed is 1, which is > 0"));
+    let undecided = set_back.run(&["--fail-if", "failed > 1"]).failure(3);
+    assert!(
+        undecided.contains("1 task whose finish is before its launch, as the clock of the driver was set back"),
+        "{undecided}"
+    );
+    assert!(
+        undecided.contains("the clock was set back during 1 task, of which only the run time is known"),
+        "{undecided}"
+    );
 }

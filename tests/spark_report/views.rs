@@ -1,6 +1,6 @@
 //! What the report looks like, which tasks it is of, and when it fails a run.
 
-use super::{Log, MS, START, eight, log_of, number, task};
+use super::{Log, MS, START, Task, eight, log_of, number, task};
 use crate::program::{latscope, testdata};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -269,10 +269,7 @@ fn what_was_excluded_is_named_with_its_time_and_reason() {
         "RDD Info": []});
     log.event("StageSubmitted", json!({"Stage Info": info}));
     (0..2).for_each(|id| {
-        log.task(&crate::spark_report::Task {
-            reason: json!({"Reason": "ExceptionFailure"}),
-            ..task(0, id, "1", (0, 2000))
-        });
+        log.task(&Task { reason: json!({"Reason": "ExceptionFailure"}), ..task(0, id, "1", (0, 2000)) });
     });
     let stage = json!({"time": START + 2000, "executorId": "1", "taskFailures": 2, "stageId": 0, "stageAttemptId": 0});
     for word in ["Blacklisted", "Excluded"] {
@@ -337,4 +334,185 @@ fn what_the_report_cannot_be_is_refused() {
     run(&["--json", "-o", &path("x.json")]).success();
     let refused = run(&["--kernel", &path("app-1")]).failure(3);
     assert!(refused.contains("app-1: This is an event log of Spark; give a recording of the host"), "{refused}");
+}
+
+/// Eight tasks of a stage that says that it has eight, and the end of the application.
+fn whole() -> Log {
+    let mut log = log_of(&eight());
+    log.event("ApplicationEnd", json!({"Timestamp": START + 2000}));
+    Log(log.0.replace("\"RDD Info\":[]", "\"Number of Tasks\":8,\"RDD Info\":[]"))
+}
+
+/// The listener of the driver drops events when it does not keep up.
+#[test]
+fn tasks_that_are_lost_with_start_and_end_are_counted() {
+    let limit = ["--fail-if", "failed > 0"];
+    let lost = |log: &Log, expected: u64| {
+        assert_eq!(log.report()["anomalies"], json!({"lost_tasks": expected}));
+        let ended = log.run(&limit);
+        assert!(ended.err.contains(&format!("missing: {expected} task")), "{}", ended.err);
+        assert!(ended.err.contains("of which the log has neither start nor end"), "{}", ended.err);
+        let are = if expected == 1 { "1 task is missing".into() } else { format!("{expected} tasks are missing") };
+        let undecided = ended.failure(3);
+        assert!(undecided.contains(&format!("--fail-if cannot be decided: {are}, with start and end")), "{undecided}");
+    };
+    let whole = whole();
+    whole.run(&limit).success();
+    // One in the middle, and the last one, after which no number is higher.
+    lost(&whole.without(&["\"Task ID\":3}"]), 1);
+    lost(&whole.without(&["\"Task ID\":7}"]), 1);
+    lost(&whole.without(&["\"Task ID\":2}"]).without(&["\"Task ID\":7}"]), 2);
+    assert!(whole.without(&["\"Task ID\":3}"]).run(&["--fail-if", "tasks > 6"]).failure(1).contains("tasks is 7"));
+    // Of a failure, the next attempt is there.
+    let mut retried = eight();
+    retried[3].reason = json!({"Reason": "ExceptionFailure"});
+    retried.push(Task { id: 8, attempt: 1, reason: json!({"Reason": "Success"}), ..retried[3].clone() });
+    let mut retried = log_of(&retried);
+    retried.event("ApplicationEnd", json!({"Timestamp": START + 2000}));
+    assert!(retried.run(&limit).failure(1).contains("failed is 1"));
+    lost(&retried.without(&["\"Task ID\":3}"]), 1);
+}
+
+#[test]
+fn tasks_that_never_were_are_not_lost() {
+    let stage = |stage: i64, attempt: i64, failure: Option<&str>| {
+        let mut log = log_of(&eight());
+        let mut info = json!({"Stage ID": stage, "Stage Attempt ID": attempt, "Stage Name": "s", "Submission Time": START + 1000,
+            "Number of Tasks": 4, "RDD Info": []});
+        log.event("StageSubmitted", json!({"Stage Info": info}));
+        info["Completion Time"] = json!(START + 2000);
+        if let Some(failure) = failure {
+            info["Failure Reason"] = json!(failure);
+        }
+        log.event("StageCompleted", json!({"Stage Info": info}));
+        log.report()["anomalies"].clone()
+    };
+    // Late tasks of the first attempt did the work of the second one; a stage was cancelled before its tasks were launched.
+    assert_eq!([stage(0, 1, None), stage(1, 0, Some("cancelled"))], [json!({}), json!({})]);
+    assert_eq!(stage(1, 0, None), json!({"lost_tasks": 4}));
+    // Two applications in one file count their tasks for themselves.
+    let next = whole().0.replace("app-1", "app-2");
+    let both = Log(whole().0 + &next).run(&["app = app-2", "--json"]).success();
+    assert_eq!(serde_json::from_str::<Value>(&both).unwrap()["anomalies"], json!({}));
+    let both = Log(whole().without(&["\"Task ID\":3}"]).0 + &next).run(&["app = app-2", "--json"]).success();
+    assert_eq!(serde_json::from_str::<Value>(&both).unwrap()["anomalies"], json!({"lost_tasks": 1}));
+    let logs = [
+        "tpcds_lab.json.zst",
+        "mini_3.5.9.json.zst",
+        "join_agg_on_yarn.json.zst",
+        "eventlog_v2_local-1795226752528",
+        "local-1795227501211.lz4",
+        "truncated_inprogress_app-20261121013034-0003.zstd.inprogress",
+    ];
+    for name in logs {
+        let file = testdata(&format!("spark_eventlog/{name}"));
+        let report = latscope(&["spark", "-r", file.to_str().unwrap(), "--json"]).success();
+        let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["anomalies"].get("lost_tasks"), None, "{name}");
+    }
+}
+
+/// Other views than the report judge a log that is not whole as it does.
+#[test]
+fn percentiles_of_a_log_that_is_not_whole_are_undecided() {
+    let whole = whole();
+    let end = "SparkListenerApplicationEnd";
+    for more in [&[][..], &["-i", "1s"], &["--exact"]] {
+        let judge = |log: &Log, limit: &str| log.view("percentiles", &[&["--fail-if", limit], more].concat());
+        assert!(judge(&whole, "max > 100s").success().contains("p99"));
+        let undecided = |log: &Log, why: &str| {
+            let said = judge(log, "max > 100s").failure(3);
+            assert!(said.contains("app-20261121011349-0001: --fail-if max > 100s cannot be decided: "), "{said}");
+            assert!(said.contains(why), "{said}");
+            assert!(judge(log, "max > 100ms").failure(1).contains("worst max = 1s"));
+        };
+        undecided(&whole.without(&[end]), "the log has no end of the application, which exceeds no limit so far");
+        undecided(&whole.without(&["\"Task ID\":3}"]), "1 task is missing, with start and end");
+        undecided(&whole.without(&["SparkListenerApplicationStart"]), "lacks its beginning");
+        undecided(&Log(whole.0.replace("\"Task ID\":3}", "\"Task ID\":null}")), "1 line is malformed");
+    }
+    // A task that still runs has taken as long as is known.
+    let mut running = whole.without(&[end]);
+    let info =
+        json!({"Task ID": 8, "Index": 8, "Launch Time": START, "Executor ID": "1", "Host": "h1", "Locality": "ANY"});
+    running.event("TaskStart", json!({"Stage ID": 0, "Stage Attempt ID": 0, "Task Info": info}));
+    running.executor("3", 1, 200_000);
+    assert!(running.view("percentiles", &["--fail-if", "max > 100s"]).failure(1).contains("worst max = 3.33min"));
+    let file = testdata("spark_eventlog/truncated_inprogress_app-20261121013034-0003.zstd.inprogress");
+    let run = |file: &str| latscope(&["percentiles", "-r", file, "--fail-if", "max > 100s"]);
+    assert!(run(file.to_str().unwrap()).failure(3).contains("the log has no end of the application"));
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("eventlog_v2_app-1");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("events_1_app-1"), whole.without(&[end]).0).unwrap();
+    std::fs::write(folder.join("events_3_app-1"), whole.0.lines().last().unwrap()).unwrap();
+    let said = run(folder.to_str().unwrap()).failure(3);
+    assert!(said.contains("1 part of the rolled log is missing or compacted"), "{said}");
+}
+
+/// Spark stops its executors after the application has ended, and some exit with a code or a signal then.
+#[test]
+fn executors_that_end_with_the_application_are_not_lost() {
+    let log = |removed: &[(&str, i64, &str)]| {
+        let mut log = whole();
+        removed.iter().for_each(|(id, at, reason)| log.removed(id, *at, reason));
+        log
+    };
+    let stopped = log(&[("1", 2300, "Command exited with code 143"), ("2", 2000, "Worker shutting down")]);
+    let report = stopped.report();
+    assert_eq!([number(&report, "/measures/lost"), number(&report, "/counters/elapsedTime")], [0, 2000]);
+    assert_eq!(report["measures"]["elapsed"].as_f64(), Some(2e9), "to the end of the application");
+    assert!(!stopped.run(&["--fail-if", "lost > 0"]).success().contains("verdict: errors"));
+    // It was lost before, though its event is behind the end.
+    let lost = log(&[("1", 2300, "Command exited with code 143"), ("2", 1900, "Command exited with code 137")]);
+    assert!(lost.run(&["--fail-if", "lost > 0"]).failure(1).contains("lost is 1, which is > 0"));
+}
+
+/// Launch and finish are by the clock of the driver, run time is not.
+#[test]
+fn parts_that_exceed_task_time_have_their_reason() {
+    let text = |change: &dyn Fn(&mut Task)| {
+        let mut tasks = eight();
+        tasks.iter_mut().for_each(change);
+        let text = log_of(&tasks).run(&[]).success();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let set_back = text(&|task| (task.span.1, task.delay) = (task.span.1 - 500, -500));
+    let words = "because the clock of the driver was set back while tasks ran: they took 4s longer than from their launch to their finish.";
+    assert!(set_back.contains("The parts add up to 200.0% of task time") && set_back.contains(words), "{set_back}");
+    let overlap = text(&|task| task.gc = 600);
+    assert!(overlap.contains("of task time because they overlap: shuffle writes use CPU"), "{overlap}");
+}
+
+#[test]
+fn nothing_is_advised_from_settings_that_the_log_lacks() {
+    let log = whole().without(&["SparkListenerEnvironmentUpdate"]);
+    let report = log.report();
+    assert_eq!((&report["memory"]["advice"], &report["memory"]["heap"]), (&json!([]), &Value::Null));
+    let text = log.run(&[]).success().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("memory of an executor: not known, as the log lacks the settings of the application"),
+        "{text}"
+    );
+    assert!(text.contains("Nothing is advised, and each task counts as holding one core."), "{text}");
+    // Executors report the pool that follows from the defaults.
+    let file = testdata("spark_eventlog/tpcds_lab.json.zst");
+    let text = latscope(&["spark", "-r", file.to_str().unwrap()]).success();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("What follows takes the defaults of Spark, as executors report the unified pool"), "{text}");
+}
+
+/// Events that no number comes of are not parsed.
+#[test]
+fn lines_that_are_cut_are_malformed_whatever_they_are() {
+    for class in ["ExecutorMetricsUpdate", "DriverAccumUpdates", "SQLAdaptiveExecutionUpdate", "OfALaterVersion"] {
+        let mut log = whole();
+        log.event(class, json!({"values": {"a": [1, 2]}, "zone": "b"}));
+        let unknown = if class.starts_with("Of") { json!({"unknown_records": 1}) } else { json!({}) };
+        assert_eq!(log.report()["anomalies"], unknown, "{class}");
+        let cut = log.0.trim_end().len() - 3;
+        let log = Log(format!("{}\n{}", &log.0[..cut], whole().0.lines().last().unwrap()));
+        assert_eq!(log.report()["anomalies"], json!({"unparsed_lines": 1}), "{class}");
+        assert!(log.run(&["--fail-if", "failed > 0"]).failure(3).contains("1 line is malformed"));
+    }
 }

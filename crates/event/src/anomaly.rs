@@ -66,6 +66,7 @@ anomalies! {
     UnparsedLines "unparsed_lines" Lost "Malformed rows.";
     DamagedRecords "damaged_records" Lost "Damaged records that were skipped.";
     MissingParts "missing_parts" Lost "Parts of a rolled log that are not there.";
+    LostTasks "lost_tasks" Lost "Tasks of which a log has neither the start nor the end.";
     DamagedBatches "damaged_batches" Lost "Damaged batches that were skipped.";
     TextOverflow "text_overflow" Lost "Columns with too many distinct values.";
     Doubtful "doubtful" Open "Requests in flight while records were lost.";
@@ -89,6 +90,7 @@ anomalies! {
     WindowedRows "windowed_rows" Repaired "Rows that are averages over a window.";
     OutOfOrder "out_of_order" Repaired "Records out of order by more than the sorting window.";
     RepeatedTasks "repeated_tasks" Repaired "Ends of tasks that the log had already.";
+    SetBack "set_back" Repaired "Tasks whose finish is before their launch, by a clock that was set back.";
     Omitted "omitted" Repaired "Requests added to correct coordinated omission.";
     NotCold "not_cold" Repaired "Reads that found their data in memory and should not have.";
     NotHot "not_hot" Repaired "Reads that did not find their data in memory and should have.";

@@ -99,10 +99,14 @@ pub struct Context {
 }
 
 impl Context {
+    /// What the source of the event log of a Spark application starts with.
+    pub const SPARK_LOG: &str = "Spark event log";
     /// The property of a Spark application that is `REST` where that was asked, which does not have all that a log has.
     pub const SPARK_SOURCE: &str = "latscope.spark.source";
     /// The property of a Spark application that is `missing` where neither the log nor the REST API has its end.
     pub const SPARK_END: &str = "latscope.spark.end";
+    /// The property of a Spark application that is `missing` where its log lacks the settings.
+    pub const SPARK_SETTINGS: &str = "latscope.spark.settings";
     /// What properties of resource profiles of a Spark application start with: `latscope.spark.profile.1.cpus` (of a task), `.cores`, `.memory`.
     pub const SPARK_PROFILE: &str = "latscope.spark.profile.";
     /// How many unfinished requests are kept.

@@ -108,7 +108,7 @@ pub enum Error {
     #[error("{0}.")]
     Series(String),
     /// No event has a stack; so many events there are.
-    #[error("None of {} events has a stack.", latscope_event::format_count(*.0))]
+    #[error("{}", match .0 { 1 => "The only event has no stack.".into(), count => format!("None of {} events has a stack.", latscope_event::format_count(*count)) })]
     NoStacks(u64),
     /// Shares of time are asked for, and the stacks have no times.
     #[error("The stacks are counted without times, so there are no shares of time.")]

@@ -7,7 +7,7 @@ use latscope_series::spark::{Applications, SparkTasks};
 use std::ops::ControlFlow;
 
 /// A log with one of these may lack any event.
-const LACKS: [Anomaly; 3] = [Anomaly::MissingParts, Anomaly::Truncated, Anomaly::UnparsedLines];
+const LACKS: [Anomaly; 4] = [Anomaly::MissingParts, Anomaly::Truncated, Anomaly::UnparsedLines, Anomaly::LostTasks];
 
 /// What a log has of one application.
 pub struct SparkApplication {

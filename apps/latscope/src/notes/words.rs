@@ -43,10 +43,18 @@ pub fn words(anomaly: Anomaly) -> &'static str {
             "{} more end[|s] of tasks that the log had already, left out: the executor with [its|their] results was lost, or parts \
              of the log overlap"
         }
+        Anomaly::SetBack => {
+            "{} task[|s] whose finish is before [its|their] launch, as the clock of the driver was set back: the time that \
+             [its executor|their executors] measured counts instead"
+        }
         Anomaly::UnparsedLines => "{} malformed row[|s]",
         Anomaly::DamagedRecords => "{} damaged record[|s] skipped",
         Anomaly::MissingParts => {
             "{} part[|s] of the rolled log missing, or compacted without the jobs that had finished: the tasks and the names in [it|them] are lost"
+        }
+        Anomaly::LostTasks => {
+            "{} task[|s] of which the log has neither start nor end, as the numbers of tasks and the sizes of stages show: Spark drops \
+             events when its listener falls behind"
         }
         Anomaly::DamagedBatches => "{} damaged part[|s] of the trace left out (up to 32,768 events each)",
         Anomaly::TextOverflow => "{} column[|s] with too many distinct values, the rest shown as one",

@@ -4,8 +4,7 @@ mod exact;
 mod lines;
 mod printer;
 
-use super::output;
-use super::reports;
+use super::{output, reports, spark};
 use crate::Failure;
 use crate::notes::plural;
 use crate::plan::{Folding, Percentiles as Plan, Reading, filter};
@@ -58,9 +57,13 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     printer.verdict(pipeline, &contexts)
 }
 
-/// Fails where `--fail-if` asks what waits and the traces do not say it.
+/// Fails where `--fail-if` is not exceeded by what is known, and may be by what the traces lack.
 fn refuse_unknown(plan: &Plan, contexts: &[Context], is_exceeded: bool) -> Result<(), Failure> {
     let Some(threshold) = plan.fail_if.as_ref().filter(|_| !is_exceeded) else { return Ok(()) };
+    // Of an application of Spark, any task may be among what is missing.
+    if let Some((log, why)) = contexts.iter().find_map(|context| Some((context, spark::undecided(context)?))) {
+        return Err(Failure::Input(format!("{}: --fail-if {threshold} cannot be decided: {why}.", log.source)));
+    }
     // What waited when a recording was cut off is in its account, and may be more than all that completed.
     if threshold.rises_with_waiting()
         && let Some(cut) = contexts.iter().find(|context| context.is_cut() && !context.knows_unfinished)

@@ -113,31 +113,7 @@ impl Application {
                 execution.id
             ));
         }
-        let (tally, is) = (&self.context.tally, |count| if count == 1 { "is" } else { "are" });
-        let lost = |one: &&Unfinished| !one.counts() && one.values.contains_key(Field::Task.name());
-        let lost = self.context.unfinished.iter().filter(lost).count() as u64;
-        let found = match () {
-            () if tally.get(Anomaly::MissingParts) > 0 => {
-                let missing = tally.get(Anomaly::MissingParts);
-                format!("{} of the rolled log {} missing or compacted", plural(missing, "part"), is(missing))
-            }
-            () if tally.get(Anomaly::Truncated) > 0 => "the log is cut".into(),
-            () if tally.get(Anomaly::UnparsedLines) > 0 => {
-                let malformed = tally.get(Anomaly::UnparsedLines);
-                format!("{} {} malformed", plural(malformed, "line"), is(malformed))
-            }
-            // Their tasks may have failed.
-            () if tally.get(Anomaly::NegativeLatency) > 0 => {
-                let backwards = tally.get(Anomaly::NegativeLatency);
-                format!("{} whose end is before the start {} left out", plural(backwards, "event"), is(backwards))
-            }
-            () if !self.context.properties.contains_key("spark.app.name") => {
-                "the log lacks its beginning, without the start of the application".into()
-            }
-            () if lost > 0 => format!("{} without an end {} in it", plural(lost, "task"), is(lost)),
-            () => return None,
-        };
-        Some(format!("{found}, and what is known exceeds no limit; read a whole log"))
+        incomplete(&self.context)
     }
 
     /// The report as text.
@@ -163,6 +139,56 @@ impl Application {
     pub fn picture(&self, options: &SparkPicture) -> String {
         spark(&self.tasks, &self.context, options)
     }
+}
+
+/// Why tasks may be missing from the log of an application, in words; none where it is whole, and of other traces.
+pub fn undecided(context: &Context) -> Option<String> {
+    match context.properties.contains_key(Context::SPARK_END) {
+        true => Some(
+            "the log has no end of the application, which exceeds no limit so far: it still runs, or its driver was killed; \
+             read the log again when the application has ended"
+                .into(),
+        ),
+        false if context.source.starts_with(Context::SPARK_LOG) => incomplete(context),
+        false => None,
+    }
+}
+
+/// What the log of an application that has ended lacks, in words.
+fn incomplete(context: &Context) -> Option<String> {
+    let (tally, is) = (&context.tally, |count| if count == 1 { "is" } else { "are" });
+    let lost = |one: &&Unfinished| !one.counts() && one.values.contains_key(Field::Task.name());
+    let lost = context.unfinished.iter().filter(lost).count() as u64;
+    let found = match () {
+        () if tally.get(Anomaly::MissingParts) > 0 => {
+            let missing = tally.get(Anomaly::MissingParts);
+            format!("{} of the rolled log {} missing or compacted", plural(missing, "part"), is(missing))
+        }
+        () if tally.get(Anomaly::Truncated) > 0 => "the log is cut".into(),
+        () if tally.get(Anomaly::UnparsedLines) > 0 => {
+            let malformed = tally.get(Anomaly::UnparsedLines);
+            format!("{} {} malformed", plural(malformed, "line"), is(malformed))
+        }
+        () if tally.get(Anomaly::LostTasks) > 0 => {
+            let lost = tally.get(Anomaly::LostTasks);
+            format!("{} {} missing, with start and end", plural(lost, "task"), is(lost))
+        }
+        // Their tasks may have failed.
+        () if tally.get(Anomaly::NegativeLatency) > 0 => {
+            let backwards = tally.get(Anomaly::NegativeLatency);
+            format!("{} whose end is before the start {} left out", plural(backwards, "event"), is(backwards))
+        }
+        () if tally.get(Anomaly::SetBack) > 0 => {
+            let set_back = tally.get(Anomaly::SetBack);
+            format!("the clock was set back during {}, of which only the run time is known", plural(set_back, "task"))
+        }
+        () if !context.properties.contains_key("spark.app.name") => {
+            "the log lacks its beginning, without the start of the application".into()
+        }
+        () if lost > 0 => format!("{} without an end {} in it", plural(lost, "task"), is(lost)),
+        () => return None,
+    };
+    Some(format!("{found}, and what is known exceeds no limit; read a whole log"))
 }
 
 /// The report as a section of the page, of files that are one event log.

@@ -23,6 +23,11 @@ fn sum(parts: &[Option<u64>]) -> Option<u64> {
     parts.iter().try_fold(0, |sum: u64, part| sum.checked_add((*part)?))
 }
 
+/// How long the executor was busy with a task by its own clock, nanoseconds.
+pub fn measured_ns(metrics: &Metrics) -> Option<u64> {
+    sum(&[ns(metrics.run_ms), ns(metrics.deserialize_ms), ns(metrics.result_serialization_ms)])
+}
+
 /// The numbers of a task, and what follows from them.
 pub fn push_metrics(batch: &mut Batch, metrics: &Metrics, latency_ns: u64, info: &TaskInfo) {
     let (read, write) = (&metrics.shuffle_read, &metrics.shuffle_write);

@@ -7,7 +7,7 @@ use super::line::{
     BlockManagerAdded, Environment, Event, Exclusion, Properties, ResourceProfileAdded, StageInfo, TaskEnd, TaskInfo,
 };
 use super::memory::{METRICS, Peaks, Sampled};
-use super::numbers::push_metrics;
+use super::numbers::{measured_ns, push_metrics};
 use super::texts::{LONGEST_TEXT, described, essence, shortened};
 use crate::text_rows::Rows;
 use crate::{ReadOptions, Sink};
@@ -113,8 +113,10 @@ pub struct Session<'a, 'b> {
     stages: BTreeMap<(i64, i64), About>,
     /// Those that have not ended, and how many tasks they have.
     open_stages: BTreeMap<(i64, i64), i64>,
-    /// Those that were completed: of their tasks, none ran on when the application ended.
-    complete_stages: BTreeMap<(i64, i64), ()>,
+    /// Those that were completed, and how many tasks they have: of these, none ran on when the application ended.
+    complete_stages: BTreeMap<(i64, i64), i64>,
+    /// How many tasks of a stage the log names, each by its first attempt.
+    first_attempts: BTreeMap<(i64, i64), i64>,
     job_of_stage: BTreeMap<i64, i64>,
     jobs: BTreeMap<i64, About>,
     executions: BTreeMap<i64, About>,
@@ -127,10 +129,17 @@ pub struct Session<'a, 'b> {
     copies: usize,
     /// The tasks that have ended: a bit for each, by their number divided by 64.
     ended: BTreeMap<i64, u64>,
+    /// How many tasks have ended.
+    ended_tasks: u64,
+    /// The highest number of a task.
+    highest_task: i64,
     latest_ns: i64,
     /// Until when the log was whole, where parts are missing after it.
     gap_ns: Option<i64>,
     has_ended: bool,
+    has_settings: bool,
+    /// When the log says that it ended.
+    end_ns: Option<i64>,
     text: Vec<u8>,
 }
 
@@ -177,7 +186,7 @@ fn push_tag(tags: &mut Vec<u8>, key: &str, value: Option<&str>) {
 impl<'a, 'b> Session<'a, 'b> {
     /// Before the first line.
     pub fn new(file: &str, options: &ReadOptions, sink: &'a mut Sink<'b>) -> Session<'a, 'b> {
-        let mut context = Context::new(format!("Spark event log, {file}"), Clock::wall());
+        let mut context = Context::new(format!("{}, {file}", Context::SPARK_LOG), Clock::wall());
         context.knows_unfinished = true;
         let mut rows = Rows::new(context, Batch::new(options.fields.intersection(FILLS)), sink);
         let kinds = ["task", "stage", "job", "sql", "executor", "memory", "exclusion"];
@@ -190,6 +199,7 @@ impl<'a, 'b> Session<'a, 'b> {
             stages: BTreeMap::new(),
             open_stages: BTreeMap::new(),
             complete_stages: BTreeMap::new(),
+            first_attempts: BTreeMap::new(),
             job_of_stage: BTreeMap::new(),
             jobs: BTreeMap::new(),
             executions: BTreeMap::new(),
@@ -199,9 +209,13 @@ impl<'a, 'b> Session<'a, 'b> {
             running: HashMap::new(),
             copies: 0,
             ended: BTreeMap::new(),
+            ended_tasks: 0,
+            highest_task: -1,
             latest_ns: 0,
             gap_ns: None,
             has_ended: false,
+            has_settings: false,
+            end_ns: None,
             text: Vec::new(),
         }
     }
@@ -308,10 +322,15 @@ impl<'a, 'b> Session<'a, 'b> {
                 bound(&mut self.executors);
             }
             Event::ExecutorRemoved(removed) => {
+                // Those that Spark stops after the application has ended lived to its end, whatever their exit code.
+                let at_ns = moment(removed.at_ms)?;
+                if self.end_ns.is_some_and(|end_ns| at_ns >= end_ns) {
+                    return Ok(ControlFlow::Continue(()));
+                }
                 let id = self.rows.batch.intern(Field::Executor, removed.id.as_bytes());
                 let reason = shortened(removed.reason.as_deref().unwrap_or_default());
                 // One that died at its start was never added, and yet it is a sign of life.
-                let at_ns = if self.has_ended { moment(removed.at_ms)? } else { self.reach(removed.at_ms)? };
+                self.reach(removed.at_ms)?;
                 let of_it = self.running.values_mut().filter(|running| running.executor == id);
                 of_it.for_each(|running| running.removed_ns = Some(at_ns));
                 return self.executor(id, at_ns, reason);
@@ -340,7 +359,12 @@ impl<'a, 'b> Session<'a, 'b> {
                     };
                     // The tasks of another application are numbered from 0; a copy of a log repeats those that it has.
                     if self.app != before {
+                        self.count_lost_tasks();
                         self.ended.clear();
+                        (self.ended_tasks, self.highest_task) = (0, -1);
+                        self.complete_stages.clear();
+                        self.first_attempts.clear();
+                        self.end_ns = None;
                     }
                 }
                 self.reach(start.at_ms)?;
@@ -349,7 +373,7 @@ impl<'a, 'b> Session<'a, 'b> {
                 if let Some(code) = end.exit_code {
                     properties.insert("spark.app.exit_code".into(), code.to_string());
                 }
-                self.reach(end.at_ms)?;
+                self.end_ns = Some(self.reach(end.at_ms)?);
                 self.has_ended = true;
             }
             Event::Now(now) => drop(self.reach(now.at_ms)?),
@@ -435,7 +459,9 @@ impl<'a, 'b> Session<'a, 'b> {
         about.name = self.rows.batch.intern(Field::Name, shortened(&info.name).as_bytes());
         self.stages.insert((info.id, info.attempt), about);
         self.open_stages.insert((info.id, info.attempt), info.tasks);
+        self.first_attempts.entry((info.id, info.attempt)).or_default();
         bound(&mut self.open_stages);
+        bound(&mut self.first_attempts);
         bound(&mut self.stages);
         Ok(())
     }
@@ -448,7 +474,7 @@ impl<'a, 'b> Session<'a, 'b> {
         }
         self.open_stages.remove(&id);
         if info.failure.is_none() {
-            self.complete_stages.insert(id, ());
+            self.complete_stages.insert(id, info.tasks);
             bound(&mut self.complete_stages);
         }
         let mut about = self.stages.get(&id).copied().unwrap_or(NOTHING);
@@ -544,6 +570,7 @@ impl<'a, 'b> Session<'a, 'b> {
 
     /// Keeps the settings that decide about cores and memory.
     fn environment(&mut self, environment: Environment) {
+        self.has_settings = true;
         let properties = &mut self.rows.context.properties;
         for (name, value) in environment.settings {
             let is_kept = SETTINGS.iter().any(|start| name.starts_with(start)) && name != "spark.executor.id";
@@ -691,9 +718,20 @@ impl<'a, 'b> Session<'a, 'b> {
             is_outdone,
             speculative,
         };
-        self.copies += usize::from(speculative);
-        self.running.insert(info.id, running);
+        if self.running.insert(info.id, running).is_none() {
+            self.copies += usize::from(speculative);
+            self.name_task(stage, info);
+        }
         Ok(())
+    }
+
+    /// Takes note of a task that the log names for the first time.
+    fn name_task(&mut self, stage: (i64, i64), info: &TaskInfo) {
+        self.highest_task = self.highest_task.max(info.id);
+        if info.attempt == 0 {
+            *self.first_attempts.entry(stage).or_default() += 1;
+            bound(&mut self.first_attempts);
+        }
     }
 
     fn has_ended_task(&self, id: i64) -> bool {
@@ -707,6 +745,7 @@ impl<'a, 'b> Session<'a, 'b> {
         let ended = self.ended.entry(word).or_default();
         let is_first = *ended & bit == 0;
         *ended |= bit;
+        self.ended_tasks += u64::from(is_first);
         if self.ended.len() > ENDED {
             self.ended.pop_first();
         }
@@ -725,16 +764,31 @@ impl<'a, 'b> Session<'a, 'b> {
     /// A task that ended, however it did.
     fn task(&mut self, task: &TaskEnd) -> Result<ControlFlow<()>, &'static str> {
         let info = &task.info;
-        let was_copy = self.running.remove(&info.id).is_some_and(|running| running.speculative);
+        let started = self.running.remove(&info.id);
+        let was_copy = started.as_ref().is_some_and(|running| running.speculative);
         self.copies = self.copies.saturating_sub(usize::from(was_copy));
         if !self.ends_first(info.id) {
             self.rows.context.tally.add(Anomaly::RepeatedTasks, 1);
             return Ok(ControlFlow::Continue(()));
         }
+        if started.is_none() {
+            self.name_task((task.stage, task.stage_attempt), info);
+        }
         let (end_ns, start_ns) = (self.reach(info.finish_ms)?, self.reach(info.launch_ms)?);
-        let Ok(latency_ns) = u64::try_from(end_ns - start_ns) else {
-            self.rows.context.tally.add(Anomaly::NegativeLatency, 1);
-            return Ok(ControlFlow::Continue(()));
+        let context = &mut self.rows.context;
+        let (passed, measured_ns) = (u64::try_from(end_ns - start_ns), task.metrics.as_ref().and_then(measured_ns));
+        let latency_ns = match (passed, measured_ns) {
+            (Ok(latency_ns), _) => latency_ns,
+            // The clock of the driver was set back; that of the executor counts on.
+            (Err(_), Some(measured_ns)) => {
+                context.tally.add(Anomaly::SetBack, 1);
+                context.cover(start_ns.saturating_add_unsigned(measured_ns));
+                measured_ns
+            }
+            (Err(_), None) => {
+                context.tally.add(Anomaly::NegativeLatency, 1);
+                return Ok(ControlFlow::Continue(()));
+            }
         };
         let about = self.stages.get(&(task.stage, task.stage_attempt)).copied().unwrap_or(NOTHING);
         if self.has_all {

@@ -72,7 +72,7 @@ pub enum Cause {
         ns: [u64; 2],
         /// Bytes that it read of files, for what cannot be explained otherwise.
         input: bool,
-        /// Whether it was one of the first tasks of its executor in the stage.
+        /// Whether it is one of the first tasks of its executor in the stage, and that explains it.
         is_first: bool,
     },
     /// The control group of its executor used up its CPU quota while it ran.
@@ -193,6 +193,8 @@ impl Usual {
 /// The tasks of a stage that tell how fast its executors are: each straggler is compared with these, so they are put in order once.
 struct Fair {
     first_tasks: HashSet<i64>,
+    /// Of those among them that succeeded, each part of their time.
+    first_parts: [Middle; TIME_PARTS.len()],
     /// How long each took, nanoseconds, in this order, and its executor.
     tasks: Vec<(u64, u32)>,
     /// Whether a task is among them.
@@ -214,7 +216,28 @@ impl Fair {
         for code in stage.tasks.iter().map(|task| task.executor).collect::<BTreeSet<u32>>() {
             by_host.entry(tasks_of.executor(code).1.to_owned()).or_default().push(code);
         }
-        Fair { first_tasks, tasks, ids, by_host, sides: HashMap::new() }
+        let firsts: Vec<&Task> =
+            stage.tasks.iter().filter(|task| task.is_usual() && first_tasks.contains(&task.id)).collect();
+        let first_parts = std::array::from_fn(|part| {
+            let mut values: Vec<u64> = firsts.iter().map(|task| task.parts[part]).collect();
+            values.sort_unstable();
+            Middle::new(values.len(), values.into_iter())
+        });
+        Fair { first_tasks, first_parts, tasks, ids, by_host, sides: HashMap::new() }
+    }
+
+    /// Whether a part of a task's time exceeds what is usual as it is a first task of its executor in the stage: most others of these
+    /// have at least half of that, too, or there are none. Where most tasks are first ones, what is usual is theirs.
+    fn explains(&self, task: &Task, part: usize, usual: u64) -> bool {
+        if !self.first_tasks.contains(&task.id) {
+            return false;
+        }
+        let mut others = self.first_parts[part];
+        if task.is_usual() {
+            others.remove(task.parts[part]);
+        }
+        let more = |ns: u64| ns.saturating_sub(usual);
+        others.len() == 0 || more(others.lower_median()) >= more(task.parts[part]) / 2
     }
 
     /// The others on these executors, and elsewhere: all but this task.
@@ -329,7 +352,7 @@ impl SparkTasks {
             .filter_map(|at| {
                 let (own, usually) = (task.parts[at], usual.parts[at]);
                 let more = own.checked_sub(usually).filter(|more| *more > 0 && *more >= more_ns / 5)?;
-                let (input, is_first) = (task.bytes > 0, fair.first_tasks.contains(&task.id));
+                let (input, is_first) = (task.bytes > 0, fair.explains(task, at, usually));
                 Some((more, Cause::Part { part: TIME_PARTS[at], ns: [own, usually], input, is_first }))
             })
             .collect();

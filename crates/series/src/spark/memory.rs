@@ -55,10 +55,11 @@ impl Peaks {
 pub struct Settings<'a>(pub &'a BTreeMap<String, String>);
 
 impl Settings<'_> {
-    /// Whether there are any: the REST API may refuse to show them.
+    /// Whether there are any: the REST API may refuse to show them, and a log may lack them.
     fn are_known(&self) -> bool {
         let is_rest = self.get(Context::SPARK_SOURCE) == Some("REST");
-        !is_rest || self.get("spark.master").is_some()
+        let is_missing = self.get(Context::SPARK_SETTINGS).is_some();
+        !(is_rest || is_missing) || self.get("spark.master").is_some()
     }
 
     /// The text of a setting.
@@ -113,7 +114,8 @@ pub(super) fn bytes_of(text: &str, unit: u64) -> Option<u64> {
 /// The memory of an executor by its settings, bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pool {
-    /// Whether the settings were read: a driver may keep them to itself, and what Spark does without settings is not what it did.
+    /// Whether the settings were read: a driver may keep them to itself, a log may lack them, and what Spark does without settings is
+    /// not what it did.
     pub is_known: bool,
     /// Heap.
     pub heap: u64,
@@ -160,13 +162,17 @@ impl Pool {
         let least = settings.bytes("spark.executor.minMemoryOverhead", MIB).unwrap_or(384 * MIB);
         let by_factor = ((heap as f64 * factor) as u64).max(least);
         let is_off_heap = settings.is_on("spark.memory.offHeap.enabled");
+        let (unified, reported) =
+            (unified(heap, fraction), others.filter_map(|(_, peaks)| peaks.get("MaximumOnHeapMemory")).min());
+        // Of a log without settings, executors may show that they had the defaults.
+        let is_log = settings.get(Context::SPARK_SOURCE).is_none();
         Pool {
-            is_known: settings.are_known(),
+            is_known: settings.are_known() || is_log && reported == Some(unified),
             heap,
             fraction,
             storage_fraction: settings.share("spark.memory.storageFraction", 0.5),
-            unified: unified(heap, fraction),
-            reported: others.filter_map(|(_, peaks)| peaks.get("MaximumOnHeapMemory")).min(),
+            unified,
+            reported,
             off_heap: settings.bytes("spark.memory.offHeap.size", 1).filter(|_| is_off_heap).unwrap_or(0),
             overhead: settings.bytes("spark.executor.memoryOverhead", MIB).unwrap_or(by_factor),
             python: settings.bytes("spark.executor.pyspark.memory", MIB),

@@ -82,6 +82,20 @@ impl TaskSums {
         self.get(Field::SchedulerDelay)
     }
 
+    /// How much longer tasks took by the clocks of their executors than from launch to finish by that of the driver, which was set back
+    /// meanwhile; nanoseconds. What the parts of a task leave of its time is scheduler delay, at least 0 each.
+    pub fn set_back_ns(&self) -> u64 {
+        const OUTSIDE: [Field; 5] = [
+            Field::RunTime,
+            Field::Deserialize,
+            Field::ResultSerialization,
+            Field::GettingResult,
+            Field::SchedulerDelay,
+        ];
+        let parts_ns = OUTSIDE.iter().fold(self.unknown_ns, |sum, &part| sum.saturating_add(self.get(part)));
+        parts_ns.saturating_sub(self.task_ns)
+    }
+
     /// What tasks read: input and shuffle data, bytes.
     pub fn read_bytes(&self) -> u64 {
         [Field::InputBytes, Field::ShuffleLocal, Field::ShuffleRemote].iter().map(|&field| self.get(field)).sum()

@@ -168,9 +168,20 @@ impl<'a> SparkReport<'a> {
         let parts_ns = Self::parts(total).fold(total.unknown_ns, |sum, (_, ns)| sum.saturating_add(ns));
         let all = 100.0 * parts_ns as f64 / total.task_ns.max(1) as f64;
         if all >= 100.5 {
+            let set_back_ns = total.set_back_ns();
+            let why = match set_back_ns >= parts_ns.saturating_sub(total.task_ns) / 2 {
+                true => format!(
+                    "the clock of the driver was set back while tasks ran: they took {} longer than from their launch to their finish",
+                    format_duration(set_back_ns)
+                ),
+                false => {
+                    "they overlap: shuffle writes use CPU, and tasks that run together each count the GC of their JVM"
+                        .into()
+                }
+            };
             text.push(&format!(
-                "The parts add up to {all:.1}% of task time because they overlap: shuffle writes use CPU, and tasks that run \
-                 together each count the GC of their JVM. Over time (picture, breakdown) they are scaled to the time of each task."
+                "The parts add up to {all:.1}% of task time because {why}. Over time (picture, breakdown) they are scaled to the time \
+                 of each task."
             ));
         }
         let mut table = Table::new([
@@ -313,11 +324,21 @@ impl<'a> SparkReport<'a> {
             let reported = pool
                 .reported
                 .map_or(String::new(), |bytes| format!("; executors report a unified pool of {}", format_size(bytes)));
+            let (why, more) = match self.context.properties.contains_key(Context::SPARK_SOURCE) {
+                true => ("the server does not show", "; its event log has them"),
+                false => ("the log lacks", ""),
+            };
             text.push(&format!(
-                "memory of an executor: not known, as the server does not show the settings of the application{reported}. Nothing is \
-                 advised; its event log has them."
+                "memory of an executor: not known, as {why} the settings of the application{reported}. Nothing is advised, and each \
+                 task counts as holding one core{more}."
             ));
             return;
+        }
+        if self.context.properties.contains_key(Context::SPARK_SETTINGS) {
+            text.push(
+                "The log lacks the settings of the application. What follows takes the defaults of Spark, as executors report the \
+                 unified pool that these give; other settings are not known.",
+            );
         }
         let by_formula = format!("{} = (heap - 300 MiB) x {}", format_size(pool.unified), pool.fraction);
         let unified = match pool.reported.filter(|&reported| format_size(reported) != format_size(pool.unified)) {

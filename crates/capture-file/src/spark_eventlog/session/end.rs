@@ -19,6 +19,7 @@ impl Running {
 impl Session<'_, '_> {
     /// At the end of the log: what it says about itself, and how many events there were.
     pub fn finish(mut self) -> (Context, u64) {
+        self.count_lost_tasks();
         let left: Vec<u32> = self.executors.keys().copied().collect();
         for id in left {
             let _ = self.executor(id, self.latest_ns, "");
@@ -43,6 +44,9 @@ impl Session<'_, '_> {
         let tasks = running.len() as u64;
         if !self.has_ended {
             self.rows.context.properties.insert(Context::SPARK_END.into(), "missing".into());
+        }
+        if !self.has_settings {
+            self.rows.context.properties.insert(Context::SPARK_SETTINGS.into(), "missing".into());
         }
         let mut row = Batch::new(self.rows.batch.fields());
         row.follow(&self.rows.batch);
@@ -91,6 +95,24 @@ impl Session<'_, '_> {
         // A task says more than the job that it is of, which is always older.
         self.rows.context.unfinished.sort_by_key(|one| !one.what.starts_with("task "));
         (self.rows.finish(), count)
+    }
+
+    /// Counts tasks that the log never names, as the listener dropped their events. Spark numbers the tasks of an application in the
+    /// order of their launch, from 0, and each task of a stage that is complete has a first attempt. Of an attempt at a stage that is a
+    /// retry, late tasks of the attempt before it may do the work.
+    pub(super) fn count_lost_tasks(&mut self) {
+        let context = &mut self.rows.context;
+        let is_rest = context.properties.contains_key(Context::SPARK_SOURCE);
+        // Which tasks were in parts that are missing, nobody knows; a driver forgets the oldest.
+        if context.tally.get(Anomaly::MissingParts) > 0 || is_rest || context.start_ns.is_none() {
+            return;
+        }
+        let known = self.ended_tasks + self.running.len() as u64 + context.tally.get(Anomaly::EvictedInFlight);
+        let by_number = u64::try_from(self.highest_task.saturating_add(1)).unwrap_or(0).saturating_sub(known);
+        let firsts = self.complete_stages.iter().filter(|(id, _)| id.1 == 0);
+        let firsts = firsts.filter_map(|(id, tasks)| Some(tasks.saturating_sub(*self.first_attempts.get(id)?)));
+        let by_stage = firsts.fold(0, |sum: u64, lost| sum.saturating_add(u64::try_from(lost).unwrap_or(0)));
+        context.tally.add(Anomaly::LostTasks, by_number.max(by_stage));
     }
 
     /// Tasks whose executor was removed, and whose end Spark never wrote, end with it.
