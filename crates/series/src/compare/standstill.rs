@@ -131,7 +131,7 @@ impl Standstills {
     /// Those that are longer than this, nanoseconds, if there are any.
     ///
     /// One that ends before the run counts only if it is more than half of what the oldest request in flight has waited by its end: where
-    /// others go on while one hangs, pauses between them are none.
+    /// others go on while one hangs, the pauses between them do not count.
     pub fn longer_than(&self, ns: u64) -> Option<Standstill> {
         let counts = |still: &&Still| still.for_ns > ns && (still.is_last || still.for_ns > still.waited_ns / 2);
         let long: Vec<&Still> = self.each.iter().filter(counts).collect();
