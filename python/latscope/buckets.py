@@ -189,8 +189,9 @@ def _whole_cells(cells: pa.Table, by: list[str], power: int) -> pa.Table:
                 column.to_numpy(), last_bucket(power) if name == "k" else 2**63 - 1, f"The column {name} of the cells"
             )
         columns[name] = column.cast(pa.int64())
-    table = pa.table(columns).group_by(["time_ns", *by, "k"]).aggregate([("n", "sum")])
-    table = table.rename_columns([name.removesuffix("_sum") for name in table.column_names])
+    keys = ["time_ns", *by, "k"]
+    table = pa.table(columns).group_by(keys).aggregate([("n", "sum")])
+    table = table.select([*keys, "n_sum"]).rename_columns([*keys, "n"])
     return table.filter(pa.array(table["n"].to_numpy() > 0))
 
 

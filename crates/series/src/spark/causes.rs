@@ -227,7 +227,7 @@ impl Fair {
     }
 
     /// Whether a part of a task's time exceeds what is usual as it is a first task of its executor in the stage: most others of these
-    /// have at least half of that, too, or there are none. Where most tasks are first ones, the usual parts are those of first tasks.
+    /// have at least half of that, too, or it is the only one. Where most tasks are first ones, their times are the usual ones.
     fn explains(&self, task: &Task, part: usize, usual: u64) -> bool {
         if !self.first_tasks.contains(&task.id) {
             return false;
