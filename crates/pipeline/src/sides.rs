@@ -86,7 +86,7 @@ struct Gather {
     quantity: Quantity,
     builder: SeriesBuilder,
     events: Option<Vec<(i64, u64)>>,
-    /// When they completed; `None` where each stands for several, as then the others are not known.
+    /// When they completed; `None` where each stands for several, as then the others are not known, and where latency is not compared.
     completions: Option<Completions>,
     kinds: BTreeMap<String, u64>,
     sizes: BTreeMap<u64, u64>,
@@ -109,7 +109,7 @@ impl Gather {
             quantity,
             builder,
             events: Some(Vec::new()),
-            completions: Some(Completions::default()),
+            completions: (quantity == Quantity::Latency).then(Completions::default),
             kinds,
             sizes,
             bytes,
