@@ -212,11 +212,7 @@ fn stacks_of_perf_data_are_those_of_perf_script() {
     script.args(["script", "--no-inline", "-F", "tid,event,ip,sym,dso", "-i"]).arg(&data);
     let text = end(&mut script, b"").success();
     let aliases = kernel_aliases();
-    let of_kernel = |name: &str| match name {
-        // A program that is loaded when another one is gone, as by the tests beside this one, may have its address.
-        _ if name.starts_with("bpf_prog_") => "bpf_prog_[k]".into(),
-        _ => format!("{}_[k]", aliases.get(name).map_or(name, |name| name.as_str())),
-    };
+    let of_kernel = |name: &str| format!("{}_[k]", aliases.get(name).map_or(name, |name| name.as_str()));
     let mut expected: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     for sample in text.split("\n\n") {
         let mut lines = sample.trim_start_matches('\n').lines();

@@ -15,6 +15,7 @@ pub mod kind {
     pub const SAMPLE: u32 = 9;
     pub const MMAP2: u32 = 10;
     pub const LOST_SAMPLES: u32 = 13;
+    pub const KSYMBOL: u32 = 17;
     pub const HEADER_ATTR: u32 = 64;
     pub const TRACING_DATA: u32 = 66;
     pub const FINISHED_ROUND: u32 = 68;

@@ -461,7 +461,7 @@ impl<'a, 's> Session<'a, 's> {
                 }
                 return Ok(self.lost(record_kind, record));
             }
-            kind::MMAP | kind::MMAP2 => return Ok(self.memory(record_kind, record)),
+            kind::MMAP | kind::MMAP2 | kind::KSYMBOL => return Ok(self.memory(record_kind, record)),
             kind::COMM | kind::FORK | kind::EXIT => {
                 if self.is_changed
                     && !self.attrs.is_empty()

@@ -20,6 +20,8 @@ const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const KERNEL_FROM: u64 = 1 << 63;
 /// A mapping that is no code (`PERF_RECORD_MISC_MMAP_DATA`).
 const IS_DATA: u16 = 1 << 13;
+/// A function of the kernel that is gone from now on (`PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER`).
+const IS_GONE: u16 = 1;
 /// The process of the kernel's own mappings.
 const KERNEL: i32 = -1;
 
@@ -53,6 +55,8 @@ pub struct Stacks {
     processes: HashMap<i32, Rc<Mappings>>,
     count: usize,
     kernel: Option<Symbols>,
+    /// Code that the kernel had for a while: the end and the name of each BPF program that is loaded at this point of the trace.
+    loaded: BTreeMap<u64, (u64, Box<str>)>,
     text: String,
 }
 
@@ -97,6 +101,7 @@ impl Stacks {
         let word = |at: usize| endian.u32(record, HEAD + at).map(|word| word as i32);
         match kind {
             kind::MMAP | kind::MMAP2 => drop(self.map(endian, record, kind == kind::MMAP2)),
+            kind::KSYMBOL => drop(self.load(endian, record)),
             kind::FORK => {
                 if let (Some(pid), Some(parent)) = (word(0), word(4)) {
                     self.fork(pid, parent);
@@ -137,6 +142,19 @@ impl Stacks {
         Some(())
     }
 
+    /// Takes a BPF program, or forgets it: another may get its address.
+    fn load(&mut self, endian: Endian, record: &[u8]) -> Option<()> {
+        let (start, length) = (endian.u64(record, HEAD)?, endian.u32(record, HEAD + 8)?);
+        let flags = endian.u16(record, HEAD + 14)?;
+        let name = String::from_utf8_lossy(crate::block_pairs::trimmed(record.get(HEAD + 16..)?));
+        if flags & IS_GONE != 0 {
+            self.loaded.remove(&start);
+        } else if !name.is_empty() && (self.loaded.len() < MAPPINGS_LIMIT || self.loaded.contains_key(&start)) {
+            self.loaded.insert(start, (start.saturating_add(length.into()), name.into()));
+        }
+        Some(())
+    }
+
     /// A process starts with the memory of its parent.
     fn fork(&mut self, pid: i32, parent: i32) {
         if pid != parent
@@ -171,7 +189,9 @@ impl Stacks {
             if is_kernel {
                 let symbols =
                     self.kernel.get_or_insert_with(|| Symbols::of_recorded(notes, self.processes.get(&KERNEL)));
-                match (symbols.name(address), mapping) {
+                let loaded = self.loaded.range(..=address).next_back().filter(|(_, (end, _))| address < *end);
+                let name = loaded.map(|(_, (_, name))| &**name).or_else(|| symbols.name(address));
+                match (name, mapping) {
                     (Some(name), _) => push_frame(&mut self.text, name, FrameKind::Kernel),
                     (None, Some((start, mapping))) => {
                         let name = module(&mapping.name);
@@ -325,6 +345,30 @@ mod tests {
         for length in 0..cut.len() {
             let _ = stacks.map(LITTLE, &cut[..length], length % 2 == 0);
         }
+    }
+
+    #[test]
+    fn bpf_programs_have_the_names_of_their_time() {
+        let mut stacks = Stacks::default();
+        let record = |flags: u16, name: &str| {
+            let mut record = vec![17, 0, 0, 0, 0, 0, 0, 0];
+            record.extend((KERNEL_FROM + 0x100).to_le_bytes());
+            record.extend(0x40_u32.to_le_bytes());
+            record.extend([1_u16, flags].iter().flat_map(|word| word.to_le_bytes()));
+            record.extend(name.as_bytes());
+            record.extend([0; 8]);
+            record
+        };
+        let chain: Vec<u8> = [0x140, 0x13f].iter().flat_map(|at| (KERNEL_FROM + at).to_le_bytes()).collect();
+        let mut named = |flags, name| {
+            stacks.obey(LITTLE, kind::KSYMBOL, &record(flags, name));
+            stacks.text(LITTLE, &chain, 7, &Notes::default()).to_owned()
+        };
+        assert_eq!(named(0, "bpf_prog_1_old"), "bpf_prog_1_old_[k];[unknown]_[k]");
+        assert_eq!(named(IS_GONE, "bpf_prog_1_old"), "[unknown]_[k];[unknown]_[k]");
+        assert_eq!(named(0, "bpf_prog_2_new"), "bpf_prog_2_new_[k];[unknown]_[k]");
+        let whole = record(0, "bpf_prog_3");
+        (0..whole.len()).for_each(|length| stacks.obey(LITTLE, kind::KSYMBOL, &whole[..length]));
     }
 
     #[test]
