@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What captures of stacks cost: the CPU time of the sampler with 500 threads against an idle machine, and the nanoseconds a run of
-# each BPF program, by the kernel's own account, under `perf bench sched pipe`. Beside them perf, bpftrace and bcc where they run.
+# each BPF program, by the kernel's own account, under `perf bench sched pipe`, whose switches are timed with and without, too. Beside them perf, bpftrace and bcc where they run.
 # Then what a fast request pays for the stacks of slow ones: its programs with and without, at the same requests, under fio on a loop
 # device (TURNS=3 of both orders). REQUESTS=1 does only that. With FORKS=600 in place of all that: memory and open files of a sampler while processes fork
 # for so many seconds; it ends with status 1 if the memory grew by more than 64 MiB after the first fifth.
@@ -51,6 +51,24 @@ measure() {
     kill -INT "$pid" 2> /dev/null || true
     wait "$pid" || true
     grep -o 'threads were sampled[^;]*' "$folder/out" | head -1 | sed 's/^/    /' || true
+}
+
+# What a switch and the wakeup before it take longer while waits are timed, without the account of the kernel, whose own clock costs as much:
+# the median of pairs of runs on one CPU, one without the capture and one with it.
+switches() {
+    local pid pair count=500000
+    echo 0 > /proc/sys/kernel/bpf_stats_enabled
+    for pair in $(seq 9); do
+        taskset -c 0 perf bench -f simple sched pipe -l $count
+        "$latscope" record -f -s offcpu -w "$folder/t.lat" > "$folder/out" 2>&1 &
+        pid=$!
+        sleep 3
+        taskset -c 0 perf bench -f simple sched pipe -l $count
+        kill -INT "$pid"
+        wait "$pid" || true
+    done | paste - - | awk -v count=$count '{ print ($2 - $1) / count / 2 * 1e9 }' | sort -n |
+        awk '{ value[NR] = $1 } END { printf "a switch takes %.0f ns longer while waits are timed (%.0f to %.0f, 9 pairs)\n", value[5], value[1], value[9] }'
+    echo 1 > /proc/sys/kernel/bpf_stats_enabled
 }
 
 if [ -n "${FORKS:-}" ]; then
@@ -180,6 +198,7 @@ measure "sampler at 20 Hz" "$latscope" record -f -s stacks --cpu-budget 100% -w 
 measure "sampler at 20 Hz, all threads" "$latscope" record -f -s stacks --all-threads --cpu-budget 100% -w "$folder/t.lat"
 
 if command -v perf > /dev/null; then
+    switches
     while :; do perf bench sched pipe -l 200000 > /dev/null 2>&1; done &
     children+=($!)
     sleep 1

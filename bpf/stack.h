@@ -23,7 +23,17 @@ struct rw_semaphore {
 struct mm_struct___locked {
 	struct rw_semaphore mmap_lock;
 } KERNEL;
+struct rq {
+	u64 clock;
+} KERNEL;
+struct cfs_rq {
+	struct rq *rq;
+} KERNEL;
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+} KERNEL;
 struct task_struct {
+	struct sched_entity se;
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;

@@ -260,6 +260,57 @@ fn add_up_running_and_waiting() {
     assert!(top(&sums(&computing, "stack")).contains("compute_checksum"), "{:?}", sums(&computing, "stack"));
 }
 
+/// Three processes share a CPU, of which one sleeps for a while again and again.
+#[test]
+fn waiting_for_a_cpu_lasts_as_long_as_the_scheduler_says() {
+    if let Some(_alone) = alone() {
+        one_of_three(wait_for_a_cpu);
+    }
+}
+
+fn wait_for_a_cpu() {
+    const SLEEPER: &str = "import time\nwhile True:\n  for _ in range(100000): pass\n  time.sleep(0.002)";
+    let on_one = |words: &[&str]| {
+        let alone = ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", "0"];
+        Background::new(command(alone[0]).args(&alone[1..]).args(words))
+    };
+    let spin = ["sh", "-c", "while :; do :; done"];
+    let threads = [on_one(&spin), on_one(&spin), on_one(&["python3", "-c", SLEEPER])];
+    // Nanoseconds on the CPU and runnable without one.
+    let account = |thread: &Background| {
+        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", thread.pid())).unwrap();
+        let times: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        [times[0], times[1]]
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let filter = threads.each_ref().map(|thread| format!("pid = {}", thread.pid())).join(" or ");
+    let recording = Background::latscope(&[
+        "record",
+        "-s",
+        "offcpu=1us",
+        "-w",
+        trace.to_str().unwrap(),
+        "--cpu-budget",
+        "100%",
+        &filter,
+    ]);
+    let (before, start) = (threads.each_ref().map(account), Instant::now());
+    std::thread::sleep(Duration::from_secs(4));
+    let (after, took_ns) = (threads.each_ref().map(account), start.elapsed().as_nanos() as u64);
+    recording.interrupt().success();
+    for (at, thread) in threads.iter().enumerate() {
+        let waits = events(&trace, COLUMNS, &format!("pid = {}", thread.pid()));
+        let by_state = sums(&waits, "state");
+        let seen = |state: &str| by_state.get(state).copied().unwrap_or(0);
+        let [ran, queued] = [0, 1].map(|part| after[at][part] - before[at][part]);
+        assert!(queued * 4 > took_ns, "{at} waited for the CPU for {queued} of {took_ns} ns only");
+        assert_share(&format!("{at} queued, {by_state:?}"), seen("runnable"), took_ns, queued, took_ns, 3.0);
+        let slept = took_ns.saturating_sub(ran + queued);
+        assert_share(&format!("{at} slept, {by_state:?}"), seen("sleep"), took_ns, slept, took_ns, 3.0);
+    }
+}
+
 #[test]
 fn names_stay_at_home_where_that_is_asked_for() {
     let Some(_alone) = alone() else { return };
