@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What captures of stacks cost: the CPU time of the sampler with 500 threads against an idle machine, and the nanoseconds a run of
-# each BPF program, by the kernel's own account, under `perf bench sched pipe`, whose switches are timed with and without, too. Beside them perf, bpftrace and bcc where they run.
+# each BPF program, by the kernel's own account, under `perf bench sched pipe`, whose switches are timed with and without the capture as well. Beside
+# them perf, bpftrace and bcc where they run.
 # Then what a fast request pays for the stacks of slow ones: its programs with and without, at the same requests, under fio on a loop
 # device (TURNS=3 of both orders). REQUESTS=1 does only that. With FORKS=600 in place of all that: memory and open files of a sampler while processes fork
 # for so many seconds; it ends with status 1 if the memory grew by more than 64 MiB after the first fifth.

@@ -151,6 +151,35 @@ fn a_lock_that_is_never_given_is_seen_while_it_lasts() {
     }
 }
 
+/// A wait that ended in the capture but had begun before it counts from the start of the capture, as a lower bound.
+#[test]
+fn a_wait_from_before_the_capture_decides_no_limit_that_it_may_exceed() {
+    let Some(_alone) = alone() else { return };
+    const CODE: &str = "import time\ntime.sleep(4)\ntime.sleep(60)";
+    let folder = tempfile::tempdir().unwrap();
+    for (source, more) in [("offcpu=1ms", None), ("stacks", Some("--all-threads")), ("stacks,offcpu=1ms", None)] {
+        let sleeps = Background::new(command("setpriv").args(["--pdeathsig", "KILL", "python3", "-c", CODE]));
+        let kernel = format!("/proc/{}/wchan", sleeps.pid());
+        until("the sleep", || std::fs::read_to_string(&kernel).is_ok_and(|function| function.contains("nanosleep")));
+        std::thread::sleep(Duration::from_secs(1));
+        let trace = folder.path().join("t.lat");
+        let trace = trace.to_str().unwrap();
+        let filter = format!("pid = {}", sleeps.pid());
+        let words = [&["record", "-f", "-w", trace, "-s", source][..], more.as_slice(), &[&*filter]].concat();
+        let recording = Background::latscope(&words);
+        std::thread::sleep(Duration::from_secs(4));
+        recording.interrupt().success();
+        let ended = |more: &[&str]| latscope(&[&["percentiles", "-r", trace, "lat > 2s"], more].concat());
+        let all = ended(&[]);
+        assert!(all.err.contains("1 wait had begun before the capture"), "{source}: {}", all.err);
+        for limit in ["max > 3900ms", "p50 > 3900ms"] {
+            let judged = ended(&["--fail-if", limit]).failure(3);
+            assert!(judged.contains("had begun before the capture"), "{source}: {judged}");
+        }
+        ended(&["--fail-if", "max > 1s"]).failure(1);
+    }
+}
+
 /// 400 threads that wait 60 ms at a time, and as many that wait a second: each half of the time waited.
 const CROWD: &str = r#"
 #include <pthread.h>

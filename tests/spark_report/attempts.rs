@@ -828,3 +828,68 @@ fn a_log_that_lacks_its_beginning_or_a_task_decides_no_limit() {
         "{undecided}"
     );
 }
+
+/// The listener dropped the end of a stage with one of its tasks, or the start of a job that failed.
+#[test]
+fn events_that_the_listener_dropped_decide_no_limit() {
+    let mut log = Log::new(json!({}));
+    log.executor("1", 2, 0);
+    log.job(0, (0, 2000), &[(0, 0, 2000)]);
+    let with_count = log.0.replace("\"Stage ID\":0", "\"Number of Tasks\":2,\"Stage ID\":0");
+    let mut log = Log(with_count);
+    log.task(&task(0, 0, "1", (0, 1000)));
+    log.event("ApplicationEnd", json!({"Timestamp": START + 3000}));
+    let limit = ["--fail-if", "failed > 0"];
+    for dropped in [log.without(&["StageCompleted"]), Log(log.0.clone())] {
+        let undecided = dropped.run(&limit).failure(3);
+        assert!(undecided.contains("1 task is missing, with start and end"), "{undecided}");
+    }
+    let mut whole = log.without(&["ApplicationEnd"]);
+    whole.task(&task(0, 1, "1", (0, 1500)));
+    whole.event("ApplicationEnd", json!({"Timestamp": START + 3000}));
+    whole.run(&limit).success();
+    let failed = Log(whole.0.replace("JobSucceeded", "JobFailed"));
+    for failed in [failed.without(&["JobStart"]), failed] {
+        assert!(failed.run(&limit).failure(1).contains("failed is 1"));
+    }
+    let early =
+        Log(whole.0.replace(&format!("\"Timestamp\":{}", START + 3000), &format!("\"Timestamp\":{}", START - 3000)));
+    early.run(&["--fail-if", "elapsed > 1h"]).failure(3);
+    for impossible in ["\"Executor Run Time\":-1", "\"Executor Run Time\":9223372036854775807"] {
+        let wrong = Log(whole.0.replace("\"Executor Run Time\":1000", impossible));
+        assert!(wrong.run(&limit).failure(3).contains("malformed"), "{impossible}");
+    }
+}
+
+/// A core is free some milliseconds before the driver takes note that its task has finished.
+#[test]
+fn as_many_tasks_are_first_ones_as_an_executor_has_cores() {
+    for early in [0, 20] {
+        let mut log = Log::new(json!({}));
+        ["1", "2"].iter().for_each(|executor| log.executor(executor, 1, 0));
+        log.job(0, (0, 20_000), &[(0, 0, 20_000)]);
+        for (id, executor) in [(0, "1"), (1, "2")] {
+            log.task(&Task { deserialize: 3000, ..task(0, id, executor, (0, 3600)) });
+        }
+        for id in 2..12 {
+            let from = 3600 + (id / 2 - 1) * 600 - early;
+            log.task(&task(0, id, ["1", "2"][id as usize % 2], (from, from + 600)));
+        }
+        let text = log.run(&[]).success();
+        assert_eq!(text.matches("as a first task of its executor in the stage").count(), 1, "{early} ms: {text}");
+        assert!(text.contains("task 0, 1: 3s more deserialization, as a first task"), "{early} ms: {text}");
+    }
+}
+
+/// Rows of text have sizes as sizes.
+#[test]
+fn what_a_task_moved_is_printed_as_a_size() {
+    let mut log = Log::new(json!({}));
+    log.executor("1", 2, 0);
+    log.job(0, (0, 2000), &[(0, 0, 2000)]);
+    log.task(&Task { bytes: 3 * MIB, peak: 5 * MIB, spilled: 2048, ..task(0, 0, "1", (0, 1000)) });
+    let rows = log.view("events", &["--columns", "input,peak_memory,spilled,run"]).success();
+    for size in ["3MiB", "5MiB", "2KiB", "1s"] {
+        assert!(rows.contains(size), "{size} in {rows}");
+    }
+}

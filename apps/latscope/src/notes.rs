@@ -40,7 +40,8 @@ fn sentences(context: &Context) -> Vec<(Severity, String)> {
 
 fn counted(context: &Context, severity: Severity, word: &str) -> Option<String> {
     let kinds = context.tally.iter().filter(|(anomaly, _)| anomaly.severity() == severity);
-    let phrase = |(anomaly, count)| counted_phrase(words(anomaly), count) + &traces(context, anomaly);
+    let is_of_driver = context.properties.contains_key(Context::SPARK_SOURCE);
+    let phrase = |(anomaly, count)| counted_phrase(words(anomaly, is_of_driver), count) + &traces(context, anomaly);
     let phrases: Vec<String> = kinds.map(phrase).collect();
     (!phrases.is_empty()).then(|| format!("{word}: {}", phrases.join("; ")))
 }

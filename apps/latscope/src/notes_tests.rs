@@ -63,13 +63,13 @@ fn threads_that_sleep_are_counted_and_not_named() {
 fn every_kind_has_words_for_one_and_for_many() {
     for &anomaly in Anomaly::ALL {
         for count in [1, 1234] {
-            let phrase = counted_phrase(words(anomaly), count);
+            let phrase = counted_phrase(words(anomaly, false), count);
             assert!(phrase.contains(&format_count(count)), "{phrase}");
             assert!(!phrase.contains(['[', ']', '|', '{', '}']) && !phrase.contains("  "), "{phrase}");
         }
     }
-    assert_eq!(counted_phrase(words(Anomaly::NeverReturn), 1), "1 system call that never returns (exit)");
-    assert_eq!(counted_phrase(words(Anomaly::NeverReturn), 2), "2 system calls that never return (exit)");
+    assert_eq!(counted_phrase(words(Anomaly::NeverReturn, false), 1), "1 system call that never returns (exit)");
+    assert_eq!(counted_phrase(words(Anomaly::NeverReturn, false), 2), "2 system calls that never return (exit)");
 }
 
 #[test]

@@ -102,6 +102,12 @@ pub fn push_frame(stack: &mut String, name: &str, kind: FrameKind) {
     if stack.len() == before {
         stack.push_str("[unknown]");
     }
+    // What stands for the kind of a frame is no part of a name.
+    let marks = [FrameKind::Kernel, FrameKind::Jit, FrameKind::Inlined].map(FrameKind::suffix);
+    if marks.iter().any(|mark| stack[before..].ends_with(mark)) {
+        stack.pop();
+        stack.push(')');
+    }
     stack.push_str(kind.suffix());
 }
 

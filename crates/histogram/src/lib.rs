@@ -11,7 +11,7 @@ mod sparse;
 
 pub use dense::Histogram;
 pub use grid::Grid;
-pub use quantile::Rule;
+pub use quantile::{Rule, nearest_rank};
 pub use sparse::{Sparse, SparseError};
 
 /// What is known exactly of the values of a histogram, whatever the grid.

@@ -28,7 +28,7 @@ pub(crate) fn quantiles(
         return None;
     }
     let rank = |quantile: f64| match rule {
-        Rule::Interpolated => (quantile.clamp(0.0, 1.0) * totals.count as f64).ceil() as u64,
+        Rule::Interpolated => nearest_rank(quantile, totals.count),
         Rule::Fio => fio_rank(quantile.clamp(0.0, 1.0), totals.count),
     };
     let ranks: Vec<u64> = quantiles.iter().map(|&quantile| rank(quantile).clamp(1, totals.count)).collect();
@@ -59,6 +59,15 @@ pub(crate) fn quantiles(
     Some(values)
 }
 
+/// The rank of a quantile (0 to 1) among so many values, from 1 on: the smallest number that is at least `quantile * count`. The product of
+/// numbers such as 0.999 and 1000, which are no binary ones, is a whole number if it is as close to one as the error of a product.
+pub fn nearest_rank(quantile: f64, count: u64) -> u64 {
+    let product = quantile.clamp(0.0, 1.0) * count as f64;
+    let whole = product.round();
+    let rank = if (product - whole).abs() <= 4.0 * f64::EPSILON * product { whole } else { product.ceil() };
+    (rank as u64).clamp(1, count.max(1))
+}
+
 /// The smallest number of values that is at least `percent/100 * count`, for a percentage as it was typed: fio multiplies
 /// the nearest binary number, which for 99.9 is a bit larger, so that of a thousand values it takes the last.
 fn fio_rank(quantile: f64, count: u64) -> u64 {
@@ -80,8 +89,27 @@ mod tests {
     use crate::Histogram;
     use proptest::prelude::*;
 
-    fn nearest_rank(sorted: &[u64], quantile: f64) -> u64 {
+    fn of_nearest_rank(sorted: &[u64], quantile: f64) -> u64 {
         sorted[((quantile * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len()) - 1]
+    }
+
+    /// Percentages as they are typed, against whole numbers.
+    #[test]
+    fn ranks_of_decimal_quantiles_are_exact() {
+        for thousandths in 1..100_000u64 {
+            for count in [1, 10, 100, 200, 1000, 3000, 7000, 10_000, 123_457, 100_000_000] {
+                let expected = (thousandths * count).div_ceil(100_000);
+                assert_eq!(
+                    nearest_rank(thousandths as f64 / 1000.0 / 100.0, count),
+                    expected,
+                    "{thousandths} of {count}"
+                );
+            }
+        }
+        assert_eq!(
+            [nearest_rank(0.0, 5), nearest_rank(1.0, 5), nearest_rank(2.0 / 3.0, 3), nearest_rank(0.5, 0)],
+            [1, 5, 2, 1]
+        );
     }
 
     fn counted(values: &[u64]) -> Histogram {
@@ -142,7 +170,7 @@ mod tests {
                 let found = histogram.quantiles(&asked, rule).unwrap();
                 prop_assert_eq!(&histogram.to_sparse().quantiles(&asked, rule).unwrap(), &found);
                 for (&quantile, &found) in asked.iter().zip(&found) {
-                    let truth = nearest_rank(&values, quantile);
+                    let truth = of_nearest_rank(&values, quantile);
                     prop_assert!(
                         found.abs_diff(truth) as f64 <= truth as f64 * bound,
                         "{rule:?} of {quantile}: {found} against {truth}"

@@ -142,6 +142,38 @@ impl Sparse {
         Some(more)
     }
 
+    /// Takes up to so many of the values that are in the bucket of this one for a larger value.
+    pub fn raise(&mut self, value: u64, count: u64, to: u64) {
+        let Ok(at) = self.indices.binary_search(&(self.grid.index(value) as u32)) else { return };
+        let count = count.min(self.counts[at]);
+        let mut raised =
+            Sparse { grid: self.grid, indices: Vec::new(), counts: Vec::new(), weights: None, totals: self.totals };
+        if let Some(weights) = &mut self.weights {
+            let weight = (u128::from(weights[at]) * u128::from(count) / u128::from(self.counts[at])) as u64;
+            weights[at] -= weight;
+            raised.weights = Some(vec![weight]);
+        }
+        raised.indices.push(self.grid.index(to) as u32);
+        raised.counts.push(count);
+        self.counts[at] -= count;
+        if self.counts[at] == 0 {
+            self.indices.remove(at);
+            self.counts.remove(at);
+            self.weights.iter_mut().for_each(|weights| {
+                weights.remove(at);
+            });
+        }
+        let totals = &mut raised.totals;
+        totals.sum += u128::from(to.saturating_sub(value)) * u128::from(count);
+        totals.max = totals.max.max(to);
+        if let [] = self.indices[..] {
+            totals.min = to;
+        }
+        let totals = raised.totals;
+        self.merge(&raised);
+        self.totals = totals;
+    }
+
     /// Sets how many bytes the events of its values moved.
     pub fn set_bytes(&mut self, bytes: Option<u64>) {
         self.totals.bytes = bytes;
@@ -268,6 +300,21 @@ mod tests {
         let mut sum = one.clone();
         sum.merge(other);
         sum
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_that_is_raised_is_another(values in proptest::collection::vec(1u64..1 << 30, 1..40), at: usize, to in 1u64 << 31..1 << 60) {
+            let at = at % values.len();
+            let mut raised = sparse_of(&values, 5);
+            raised.raise(values[at], 1, to);
+            let mut others = values;
+            others[at] = to;
+            let expected = sparse_of(&others, 5);
+            prop_assert_eq!((raised.indices(), raised.counts()), (expected.indices(), expected.counts()));
+            let (found, expected) = (raised.totals(), expected.totals());
+            prop_assert_eq!((found.count, found.sum, found.max), (expected.count, expected.sum, expected.max));
+        }
     }
 
     fn latencies() -> impl Strategy<Value = Vec<u64>> {

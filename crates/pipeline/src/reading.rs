@@ -154,7 +154,13 @@ impl SourceChoice {
         }
         let (mut kinds, mut off_cpu_ns, mut on_cpu_hz) = (StackKinds::default(), None, None);
         let mut beside = None;
+        let mut seen = Vec::new();
         for word in text.split(',') {
+            let name = word.split('=').next().unwrap_or_default();
+            if seen.contains(&name) {
+                return Err(format!("{name} is given twice"));
+            }
+            seen.push(name);
             match word.split_once('=').map_or((word, None), |(word, value)| (word, Some(value))) {
                 ("stacks", None) => kinds.sampled = true,
                 ("offcpu", value) => {

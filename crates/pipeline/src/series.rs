@@ -179,6 +179,7 @@ fn add(
     }
     builder.starts_at(context.start_ns);
     builder.add(batch, mask);
+    builder.add_bounds(context, batch, mask);
     if builder.is_full() { ControlFlow::Break(too_large()) } else { ControlFlow::Continue(()) }
 }
 

@@ -3,17 +3,38 @@
 
 use crate::{Error, Folding, Origin, Pipeline, Reading, keep_passing, refuse_averages};
 use latscope_event::{
-    Batch, Context, Field, FieldSet, FieldType, MISSING_U64, Mask, Unfinished, Wait, format_count, format_duration,
+    Anomaly, Batch, Context, Field, FieldSet, FieldType, MISSING_U64, Mask, Unfinished, Wait, format_count,
+    format_duration,
 };
-use latscope_series::compare::{CompareError, CompareOptions, Comparison, Completions, Sample, Standstills, compare};
+use latscope_series::compare::{
+    CompareError, CompareOptions, Comparison, Completions, Sample, Standstill, Standstills, compare,
+};
 use latscope_series::{CountBy, HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// Intervals that a side is divided into: blocks of neighbours are found among them where events are too many.
 const INTERVALS: u32 = 512;
-/// A standstill is one if nothing completes for so many times longer than any request of the base took.
+/// A standstill is one if nothing completes for so many times longer than any request of the base took,
 const STANDSTILL: u64 = 10;
+/// and for at least so many nanoseconds: a slow request of a short run may be chance.
+const STANDSTILL_NS: u64 = 1_000_000_000;
+/// Anomalies each of which may be a request whose latency nobody knows.
+const LOSSES: [Anomaly; 13] = [
+    Anomaly::NotSent,
+    Anomaly::DroppedIntervals,
+    Anomaly::Withheld,
+    Anomaly::LostRecords,
+    Anomaly::LostCompletion,
+    Anomaly::Uncounted,
+    Anomaly::MismatchedCompletion,
+    Anomaly::EvictedInFlight,
+    Anomaly::LostTail,
+    Anomaly::UnparsedLines,
+    Anomaly::DamagedRecords,
+    Anomaly::OpenAfterLoss,
+    Anomaly::FailedUnissued,
+];
 /// So many different sizes are distinguished.
 pub(crate) const SIZES: usize = 64;
 
@@ -32,6 +53,8 @@ pub struct Subject {
     /// Events that have a number of bytes, and the sum of these, by field.
     pub bytes: BTreeMap<Field, (u64, u128)>,
     waiting: Waiting,
+    /// By turn.
+    unknown: Vec<Unknown>,
 }
 
 /// Requests that had not completed when their trace ended.
@@ -60,6 +83,41 @@ fn waiting_of(reading: &Reading, context: &Context) -> Vec<Unfinished> {
     keep_passing(reading, &mut context);
     context.unfinished.retain(Unfinished::counts);
     context.unfinished
+}
+
+/// Requests of which nobody knows the latency.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Unknown {
+    /// How many: their records or completions were lost, or they wait though it does not look like it.
+    pub count: u64,
+    /// The longest that one of these may have waited, nanoseconds.
+    pub oldest_ns: u64,
+}
+
+impl Unknown {
+    /// Of traces, as far as the filter lets them through and they are known one by one.
+    pub fn of(reading: &Reading, contexts: &[Context]) -> Unknown {
+        let mut all = Unknown::default();
+        for context in contexts {
+            // Of many without a completion only some are known.
+            let known = context.unfinished.len().max(1) as f64;
+            let each = (context.tally.get(Anomaly::Unfinished) as f64 / known).max(1.0);
+            let mut open = context.clone();
+            open.unfinished.retain(|request| matches!(request.wait, Wait::LeftBehind | Wait::Lossy));
+            open.unfinished.iter_mut().for_each(|request| request.wait = Wait::Counts);
+            keep_passing(reading, &mut open);
+            let lost: u64 = LOSSES.iter().map(|&anomaly| context.tally.get(anomaly)).sum();
+            all.count += lost + (open.unfinished.len() as f64 * each) as u64;
+            let oldest_ns = open.unfinished.iter().map(|request| request.at_least_ns).max();
+            all.oldest_ns = all.oldest_ns.max(oldest_ns.unwrap_or(0));
+        }
+        all
+    }
+
+    /// Their part of all, of which so many are known, 0 to 1.
+    pub fn share(&self, known: u64) -> f64 {
+        self.count as f64 / (self.count as f64 + known as f64).max(1.0)
+    }
 }
 
 /// The first file.
@@ -247,6 +305,16 @@ impl Turn {
         self.series.total(None).totals().count.saturating_sub(self.waiting)
     }
 
+    /// The slowest request of a run that is a single histogram, where it took longer than this, nanoseconds: all may have waited for it.
+    fn slowest_of_all(&self, ns: u64) -> Option<Standstill> {
+        let (first, last) = self.series.range().filter(|_| !self.has_events() && self.series.slices().len() == 1)?;
+        let for_ns = self.series.total(None).totals().max;
+        let width_ns = self.series.start_ns(last.saturating_add(1)).abs_diff(self.series.start_ns(first));
+        let still =
+            Standstill { for_ns, run_ns: width_ns.max(for_ns), oldest_ns: for_ns, at_end: false, only_at_end: false };
+        (self.series.quantity == Quantity::Latency && for_ns > ns).then_some(still)
+    }
+
     /// Whether single requests are known.
     pub fn has_events(&self) -> bool {
         self.events.is_some()
@@ -264,8 +332,8 @@ impl Subject {
         quantity: Quantity,
         open: impl Fn(Reading) -> Result<Pipeline, E>,
     ) -> Result<Subject, E> {
-        let (kinds, sizes, bytes, waiting) = Default::default();
-        let mut side = Subject { name, turns: Vec::new(), contexts: Vec::new(), kinds, sizes, bytes, waiting };
+        let (kinds, sizes, bytes, waiting, unknown) = Default::default();
+        let mut side = Subject { name, turns: Vec::new(), contexts: Vec::new(), kinds, sizes, bytes, waiting, unknown };
         turns.iter().try_for_each(|reading| Ok::<_, E>(side.read_turn(&open(reading.clone())?, quantity)?))?;
         Ok(side)
     }
@@ -280,9 +348,14 @@ impl Subject {
             for context in contexts.iter().filter(|_| is_latency) {
                 self.waiting.add(&waiting_of(reading, context), context, true);
             }
+            self.unknown.push(Unknown::of(reading, &contexts));
             let source = source_of(reading);
             self.contexts.extend(contexts);
-            let is_known = is_latency && !series.is_weighted() && series.count_by() == CountBy::Completion;
+            // Of one histogram nobody knows when in it requests completed.
+            let is_known = is_latency
+                && !series.is_weighted()
+                && series.count_by() == CountBy::Completion
+                && series.slices().len() > 1;
             let stills = match is_known {
                 true => Standstills::new(Completions::of_series(&series), &[]),
                 false => Standstills::default(),
@@ -315,10 +388,22 @@ impl Subject {
             }
         }
         let source = source_of(reading);
+        self.unknown.push(Unknown::of(reading, &contexts));
         self.contexts.extend(contexts);
         let stills = completions.map(|completions| Standstills::new(completions, &hanging)).unwrap_or_default();
         self.turns.push(Turn { source, waiting: hanging.len() as u64, stills, ..gather.finish() });
         Ok(())
+    }
+
+    /// The part of the requests of a turn of which nobody knows the latency, 0 to 1: the largest.
+    fn lost(&self) -> f64 {
+        let each = self.turns.iter().zip(&self.unknown).map(|(turn, unknown)| unknown.share(turn.count()));
+        each.fold(0.0, f64::max)
+    }
+
+    /// Whether an input ends in the middle. A recording that was cut off knows what waited then.
+    fn is_truncated(&self) -> bool {
+        self.contexts.iter().any(|context| context.tally.get(Anomaly::Truncated) > 0 && !context.is_cut())
     }
 
     /// How requests count that had not completed, if there were any: a sentence without an end.
@@ -390,9 +475,18 @@ pub fn compare_sides(
         pair.requests = comparison.sides[pair.other].count + waiting.ages_ns.len() as u64;
         pair.hanging_ns = waiting.ages_ns.iter().copied().filter(|&age_ns| age_ns > slowest_ns).collect();
         pair.is_cut = waiting.is_cut;
-        let least_ns = slowest_ns.saturating_mul(STANDSTILL);
-        let still = turns.iter().filter_map(|turn| turn.stills.longer_than(least_ns));
-        pair.still = still.max_by(|a, b| a.share().total_cmp(&b.share()));
+        let sides = || [&subjects[0], &subjects[pair.other]].into_iter();
+        pair.lost = sides().map(Subject::lost).fold(0.0, f64::max);
+        pair.is_truncated = sides().any(Subject::is_truncated);
+        let least_ns = slowest_ns.saturating_mul(STANDSTILL).max(STANDSTILL_NS);
+        let longest =
+            |stills: &mut dyn Iterator<Item = Standstill>| stills.max_by(|a, b| a.share().total_cmp(&b.share()));
+        pair.still = longest(&mut turns.iter().filter_map(|turn| turn.stills.longer_than(least_ns)));
+        let maybe = |turn: &Turn| {
+            let ended = turn.stills.longer_than(slowest_ns.max(STANDSTILL_NS)).filter(|still| still.at_end);
+            ended.or_else(|| turn.slowest_of_all(least_ns))
+        };
+        pair.maybe_still = longest(&mut turns.iter().filter_map(maybe));
     }
     Ok((comparison, samples))
 }

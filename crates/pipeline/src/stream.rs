@@ -210,11 +210,13 @@ impl<'a> Stream<'a> {
             if self.first < open { Some(open_ns.max(context.start_ns.unwrap_or(i64::MIN))) } else { context.start_ns };
         self.builder.starts_at(start_ns);
         if rows == (0..batch.len()) && late.is_empty() {
+            self.builder.add_bounds(context, batch, Some(mask));
             return self.builder.add(batch, Some(mask));
         }
         let mut mask = mask.clone();
         mask.retain(|row| rows.contains(&row) && late.binary_search(&row).is_err());
         self.builder.add(batch, Some(&mask));
+        self.builder.add_bounds(context, batch, Some(&mask));
     }
 
     fn add_late(&mut self, batch: &Batch, rows: &[usize]) {

@@ -10,10 +10,11 @@ use crate::budget::{Account, Budget, cost};
 use crate::deviation::Squares;
 use crate::group::{GROUP_LIMIT, Groups};
 use crate::sequential::Sequence;
-use crate::{CountBy, Flow, HistogramSeries, Interval, Quantity, Slice, Weight};
+use crate::waiting::Waits;
+use crate::{CountBy, Flow, HistogramSeries, Interval, Quantity, Slice, Waiter, Weight};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
-use latscope_event::{Batch, Field, FieldSet, MISSING_U64, Mask};
+use latscope_event::{Batch, Context, Field, FieldSet, MISSING_U64, Mask};
 use latscope_histogram::{Grid, Histogram};
 use share::Spanning;
 use stretch::Rest;
@@ -201,6 +202,14 @@ impl SeriesBuilder {
             Some(mask) => mask.ones().for_each(|row| self.add_row(batch, row)),
             None if self.is_plain(batch) => self.add_runs(batch),
             None => (0..batch.len()).for_each(|row| self.add_row(batch, row)),
+        }
+    }
+
+    /// Says of events that are added that those from before the capture are [lower bounds](HistogramSeries::has_bounds).
+    pub fn add_bounds(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) {
+        if self.series.quantity == Quantity::Latency && !context.begun_before_ns.is_empty() {
+            let begun = Waiter::of_rows(batch, mask, &self.series.by, &|start_ns, _| context.had_begun(start_ns));
+            self.series.waits.add_begun(begun);
         }
     }
 
@@ -590,6 +599,8 @@ impl SeriesBuilder {
         self.settle();
         let later = self.series.slices.split_off(&interval);
         let taken = std::mem::replace(&mut self.series.slices, later);
+        let before_ns = self.series.start_ns(interval);
+        let begun = self.series.waits.begun.extract_if(.., |event| event.seen_ns() < before_ns).collect();
         let groups = self.groups.labels().to_vec();
         self.series.flow = Flow::default();
         HistogramSeries {
@@ -600,7 +611,7 @@ impl SeriesBuilder {
             by: self.series.by.clone(),
             lengths: Default::default(),
             runs: Default::default(),
-            waits: Default::default(),
+            waits: Waits { begun, ..Waits::default() },
             squares: None,
             ..self.series
         }

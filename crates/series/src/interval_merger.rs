@@ -113,7 +113,8 @@ impl Run {
         run.length = interval.abs_diff(run.first) + 1;
         one.slices = one.slices.into_values().map(|slice| (run.first, slice)).collect();
         let labels = one.groups.clone();
-        let waits = std::mem::take(&mut one.waits);
+        let mut waits = std::mem::take(&mut one.waits);
+        waits.add_begun(std::mem::take(&mut run.sum.waits.begun));
         run.sum.observed_ns = one.observed_ns;
         // Series of one capture go together.
         if run.sum.merge(&one).is_ok() {

@@ -292,6 +292,19 @@ impl Threshold {
         bounds.iter().any(|bound| leans(bound) || may_exceed(bound)) || exceeded.is_some_and(is_near)
     }
 
+    /// Whether requests of which nobody knows the latency may exceed it: this part of all (0 to 1), of which the oldest may have waited for
+    /// so many nanoseconds. Half as many as may lie above a percentile change it by little.
+    pub fn may_rise_by_lost(&self, share: f64, oldest_ns: u64) -> bool {
+        const OF_MEAN: f64 = 0.01;
+        let may_rise = |bound: &Bound| match bound.metric {
+            Metric::Quantile(quantile) => share > (1.0 - quantile) / 2.0,
+            Metric::Mean => share > OF_MEAN,
+            Metric::Max => oldest_ns as f64 > bound.value,
+            _ => false,
+        };
+        self.condition.bounds().iter().any(|bound| bound.above && may_rise(bound))
+    }
+
     /// The percentiles (0 to 1) that it asks for.
     pub fn percentiles(&self) -> Vec<f64> {
         let percentile = |bound: &Bound| match bound.metric {

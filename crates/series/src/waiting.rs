@@ -19,6 +19,9 @@ const MOST_EMPTY: i64 = 1_000_000;
 /// So many requests of an interval and group are kept apart where only their ages are known: the oldest.
 const MOST_HELD: usize = 1 << 16;
 
+/// Some 36 years: nobody has a limit beyond.
+const ENDLESS_NS: u64 = 1 << 60;
+
 /// One request that waits.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Waiter {
@@ -56,7 +59,7 @@ impl Waiter {
     }
 
     /// When it was last looked at.
-    fn seen_ns(&self) -> i64 {
+    pub(crate) fn seen_ns(&self) -> i64 {
         self.start_ns.saturating_add_unsigned(self.age_ns)
     }
 }
@@ -78,8 +81,6 @@ pub(crate) struct Held {
 impl Held {
     /// The same; as if it had waited for ever where its age is a lower bound.
     fn endless(self, is_endless: bool) -> Held {
-        /// Some 36 years: nobody has a limit beyond.
-        const ENDLESS_NS: u64 = 1 << 60;
         match is_endless && self.is_bound {
             true => Held { bound_ns: ENDLESS_NS, age_ns: ENDLESS_NS, ..self },
             false => self,
@@ -239,18 +240,43 @@ pub(crate) struct Waits {
     pub(crate) completed_only: bool,
     #[serde(default)]
     pub(crate) is_endless: bool,
+    /// What completed and had begun before the capture, so that its latency is a lower bound: where it counts, with what it counted.
+    #[serde(default)]
+    pub(crate) begun: Vec<Waiter>,
+}
+
+impl Waits {
+    pub(crate) fn add_begun(&mut self, events: Vec<Waiter>) {
+        let room = MOST_HELD.saturating_sub(self.begun.len());
+        self.begun.extend(events.into_iter().take(room));
+    }
 }
 
 impl HistogramSeries {
-    /// Whether the age of anything that waits is a lower bound, as nobody saw it begin.
+    /// Whether the latency of an event, or the age of anything that waits, is a lower bound, as nobody saw it begin.
     pub fn has_bounds(&self) -> bool {
-        self.waits.once.values().flatten().any(|held| held.is_bound)
+        !self.waits.begun.is_empty() || self.waits.once.values().flatten().any(|held| held.is_bound)
     }
 
-    /// As if all of whose age only a lower bound is known had waited for ever: what does not change a verdict is not needed for it.
+    /// As if all of whose latency or age only a lower bound is known had lasted for ever: what does not change a verdict is not needed
+    /// for it.
     #[must_use]
     pub fn as_if_endless(mut self) -> HistogramSeries {
         self.waits.is_endless = true;
+        for event in std::mem::take(&mut self.waits.begun) {
+            let group = self.group_of_waiter(&event.group);
+            let (first, last) = (self.interval_of(event.start_ns), self.interval_of(event.seen_ns()));
+            let first = if self.count_by == CountBy::Overlap { first } else { last };
+            let counts: Vec<(i64, u64)> =
+                self.slices.keys().map(|&interval| (interval, self.held(interval, &event).count)).collect();
+            let counts = counts.into_iter().filter(|&(interval, _)| first < self.after(interval) && interval <= last);
+            for (interval, count) in counts.collect::<Vec<_>>() {
+                let groups = self.slices.get_mut(&interval).map_or(&mut [][..], |slice| &mut slice.groups);
+                if let Ok(at) = groups.binary_search_by_key(&group, |&(group, _)| group) {
+                    groups[at].1.raise(event.age_ns, count, ENDLESS_NS);
+                }
+            }
+        }
         self
     }
 

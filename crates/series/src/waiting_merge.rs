@@ -15,6 +15,7 @@ impl HistogramSeries {
             self.waits.within.entry(interval).or_default().entry(group).or_default().push(held);
         }
         let waits = &mut self.waits;
+        waits.add_begun(other.begun);
         for (interval, groups) in other.within {
             let mine = waits.within.entry(interval).or_default();
             groups.into_iter().for_each(|(group, held)| mine.entry(group).or_default().extend(held));

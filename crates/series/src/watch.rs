@@ -314,7 +314,8 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Quantity, Waiter, Weight};
+    use crate::{CountBy, Interval, Quantity, SeriesBuilder, Waiter, Weight};
+    use latscope_event::{Batch, Clock, Context, Field, FieldSet};
     use proptest::prelude::*;
 
     /// One event of that many milliseconds for each interval and group.
@@ -371,6 +372,39 @@ mod tests {
             };
             assert_eq!(found(&silent), None);
             assert_eq!(found(&silent.as_if_endless()), expected);
+        }
+    }
+
+    /// What completed and had begun before the capture, and what had not.
+    #[test]
+    fn completed_waits_may_be_lower_bounds_too() {
+        let second = 1_000_000_000;
+        let mut context = Context::new(String::new(), Clock::wall());
+        context.begun_before_ns = vec![second];
+        for (start_ns, exceeded) in [(second, true), (second + 2_000_000, false)] {
+            for count_by in [CountBy::Completion, CountBy::Overlap] {
+                let mut batch = Batch::new(FieldSet::ALWAYS);
+                for (start_ns, latency_ns) in [(start_ns, 2_500_000_000), (9 * second, 1_000_000)] {
+                    batch.push_i64(Field::Time, start_ns);
+                    batch.push_u64(Field::Latency, latency_ns);
+                    batch.end_row();
+                }
+                let interval = Interval::Fixed(second as u64);
+                let mut builder =
+                    SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), interval).count_by(count_by);
+                builder.add(&batch, None);
+                builder.add_bounds(&context, &batch, None);
+                let early = builder.take_before(5);
+                assert_eq!((early.has_bounds(), builder.finish().has_bounds()), (exceeded, false));
+                for limit in ["max > 5s", "p50 > 5s", "mean > 5s"] {
+                    let found = |series: &HistogramSeries| {
+                        let mut watch = Watch::new(Threshold::parse(limit).unwrap());
+                        watch.see(series, &Judging::new(&AskedPercentiles::default()));
+                        watch.exceeded().is_some()
+                    };
+                    assert_eq!((found(&early), found(&early.clone().as_if_endless())), (false, exceeded), "{limit}");
+                }
+            }
         }
     }
 

@@ -16,6 +16,7 @@ use latscope_event::{Context, Unfinished, Wording, printable};
 use latscope_series::Cube;
 use latscope_series::explain::Spot;
 use std::io::Read;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 /// The page without data: what `make web` builds from `web/`. `build.rs` deflates it.
@@ -55,6 +56,16 @@ pub struct ReportOptions {
     pub waiting: Option<Vec<Unfinished>>,
     /// What else there is to know.
     pub section: Option<ReportSection>,
+}
+
+/// The title of the page where none is given: what is shown, in short.
+pub fn report_title(files: &[PathBuf]) -> String {
+    let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    match files {
+        [] => "live capture".into(),
+        [file] => name(file).unwrap_or_else(|| file.display().to_string()),
+        [file, rest @ ..] => format!("{} and {} more", name(file).unwrap_or_default(), rest.len()),
+    }
 }
 
 /// More about what was traced: a line at the foot of the page that opens to a picture and a text.

@@ -26,6 +26,7 @@ pub use flamegraph::{FlameColour, FlamegraphOptions, Flames, flamegraph};
 pub use heatmap::{HeatmapError, HeatmapOptions, heatmap};
 pub use html::{
     REPORT_TEMPLATE, ReportOptions, ReportSection, fit_report, live_report, report, report_data, report_keys,
+    report_title,
 };
 pub use palette::Theme;
 pub use percentiles::{PercentilesChart, PercentilesError, PercentilesOptions, percentiles};

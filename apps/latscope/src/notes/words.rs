@@ -2,9 +2,17 @@
 
 use latscope_event::Anomaly;
 
-/// The phrase of an anomaly, with `{}` in the place of its number, and `[one|many]` where the number decides.
-pub fn words(anomaly: Anomaly) -> &'static str {
+/// The phrase of an anomaly, with `{}` in the place of its number, and `[one|many]` where the number decides. A driver of Spark that was
+/// asked lacks something else than a log.
+pub fn words(anomaly: Anomaly, is_of_driver: bool) -> &'static str {
     match anomaly {
+        Anomaly::MissingParts if is_of_driver => {
+            "{} job[|s] or stage[|s] forgotten by the driver (spark.ui.retainedJobs, spark.ui.retainedStages), with [its|their] tasks: \
+             the event log has [it|them]"
+        }
+        Anomaly::LostTasks if is_of_driver => {
+            "{} task[|s] forgotten by the driver (spark.ui.retainedTasks), or shown without start or duration: the event log has [it|them]"
+        }
         Anomaly::NotSent => {
             "{} request[|s] due before the probe ended [was|were] not made: the target was too slow for the rate"
         }

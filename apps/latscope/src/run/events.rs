@@ -251,7 +251,7 @@ fn field_cell(batch: &Batch, field: Field, row: usize, trace_start_ns: i64) -> S
         }
         Some(Column::U64(values)) if values[row] != MISSING_U64 => match field {
             Field::Offset => values[row].to_string(),
-            Field::Size => format_size(values[row]),
+            _ if field.field_type() == FieldType::Bytes => format_size(values[row]),
             _ => format_duration_exact(values[row]),
         },
         Some(Column::Text(_)) => batch.text(field, row).unwrap_or("-").to_string(),

@@ -5,7 +5,7 @@ use crate::Failure;
 use crate::notes::{WORDING, plural};
 use crate::plan::{Reading, Spark as Plan};
 use latscope_capture_file::{Format, is_pipe};
-use latscope_event::{Anomaly, Context, Field, Unfinished};
+use latscope_event::{Anomaly, Context, Field, Unfinished, format_count};
 use latscope_filter::Filter;
 use latscope_pipeline::{Pipeline, SparkApplication};
 use latscope_series::spark::{SparkLimit, SparkMeasures, SparkTasks};
@@ -159,10 +159,14 @@ fn incomplete(context: &Context) -> Option<String> {
     let (tally, is) = (&context.tally, |count| if count == 1 { "is" } else { "are" });
     let lost = |one: &&Unfinished| !one.counts() && one.values.contains_key(Field::Task.name());
     let lost = context.unfinished.iter().filter(lost).count() as u64;
+    let is_of_driver = context.properties.contains_key(Context::SPARK_SOURCE);
     let found = match () {
         () if tally.get(Anomaly::MissingParts) > 0 => {
             let missing = tally.get(Anomaly::MissingParts);
-            format!("{} of the rolled log {} missing or compacted", plural(missing, "part"), is(missing))
+            match is_of_driver {
+                true => format!("the driver has forgotten {} of its jobs and stages", format_count(missing)),
+                false => format!("{} of the rolled log {} missing or compacted", plural(missing, "part"), is(missing)),
+            }
         }
         () if tally.get(Anomaly::Truncated) > 0 => "the log is cut".into(),
         () if tally.get(Anomaly::UnparsedLines) > 0 => {
@@ -171,7 +175,10 @@ fn incomplete(context: &Context) -> Option<String> {
         }
         () if tally.get(Anomaly::LostTasks) > 0 => {
             let lost = tally.get(Anomaly::LostTasks);
-            format!("{} {} missing, with start and end", plural(lost, "task"), is(lost))
+            match is_of_driver {
+                true => format!("the driver has forgotten {}", plural(lost, "task")),
+                false => format!("{} {} missing, with start and end", plural(lost, "task"), is(lost)),
+            }
         }
         // Their tasks may have failed.
         () if tally.get(Anomaly::NegativeLatency) > 0 => {
@@ -188,7 +195,8 @@ fn incomplete(context: &Context) -> Option<String> {
         () if lost > 0 => format!("{} without an end {} in it", plural(lost, "task"), is(lost)),
         () => return None,
     };
-    Some(format!("{found}, and what is known exceeds no limit; read a whole log"))
+    let whole = if is_of_driver { "its event log has all" } else { "read a whole log" };
+    Some(format!("{found}, and what is known exceeds no limit; {whole}"))
 }
 
 /// The report as a section of the page, of files that are one event log.

@@ -156,16 +156,18 @@ impl StackEvents {
     /// A wait is over: what it was for, and then for a CPU.
     fn add_wait(&mut self, record: &Record, parts: &Parts, clock: MonotonicClock) {
         let state = State::from_record(record);
+        // What had begun before the capture counts from its start, by which it is known as a lower bound.
+        let since_ns = record.since_ns.max(self.programs.started_ns);
         let ready_ns = match state {
-            State::Runnable => record.since_ns,
+            State::Runnable => since_ns,
             _ if record.woken_ns == 0 => record.stamp_ns,
-            _ => record.woken_ns.clamp(record.since_ns, record.stamp_ns),
+            _ => record.woken_ns.min(record.stamp_ns).max(since_ns),
         };
         let own = self.rows.doing(record, parts, state);
         if own.stack.is_idle || record.stamp_ns < self.programs.started_ns {
             return;
         }
-        self.timed_ns += record.stamp_ns.saturating_sub(record.since_ns);
+        self.timed_ns += record.stamp_ns.saturating_sub(since_ns);
         // A pass that saw the same wait has its user stack, too.
         let seen = self.waits.find(record.tid, record.switches);
         let seen = seen.filter(|wait| wait.doing.call == own.call && wait.doing.pid == own.pid);
@@ -173,8 +175,8 @@ impl StackEvents {
             Some(wait) if wait.doing.state == state && parts.user.is_empty() => (wait.doing, Taken::Sampled),
             _ => (own, Taken::Switch),
         };
-        if state != State::Runnable && ready_ns >= self.programs.started_ns {
-            self.rows.push(&doing, record.since_ns, ready_ns - record.since_ns, taken, clock);
+        if state != State::Runnable && (ready_ns > since_ns || since_ns == record.since_ns) {
+            self.rows.push(&doing, since_ns, ready_ns - since_ns, taken, clock);
         }
         let queued_ns = record.stamp_ns.saturating_sub(ready_ns);
         if state == State::Runnable || queued_ns >= self.threshold_ns {

@@ -141,6 +141,8 @@ impl Programs {
         if kinds.off_cpu {
             loaded.attach("woken")?;
             loaded.attach("switched")?;
+            // The sampler counts in the scheduler's clock, which the programs know from the first switch on: this one.
+            std::thread::sleep(Duration::from_millis(1));
         }
         if kinds.on_cpu {
             super::timer::attach(&mut loaded, "tick", options.stacks.on_cpu_hz)?;

@@ -131,7 +131,12 @@ impl Waits {
 
     /// The capture ends, and with it all that does not stay. `timed`: the time of a wait counts from when it left the CPU.
     pub fn finish(&mut self, timed: bool, rows: &mut Rows, clock: MonotonicClock, stays: impl Fn(&Wait) -> bool) {
-        let over: Vec<Wait> = self.by_thread.extract_if(|_, wait| !stays(wait)).map(|(_, wait)| wait).collect();
+        let mut over: Vec<Wait> = self.by_thread.extract_if(|_, wait| !stays(wait)).map(|(_, wait)| wait).collect();
+        // The time before the last look counts for none: what stays counts from the first look that saw it.
+        let is_last = |wait: &&mut Wait| wait.pass == self.pass && self.pass > 1;
+        over.iter_mut()
+            .filter(is_last)
+            .for_each(|wait| wait.latency_ns = wait.latency_ns.saturating_sub(self.interval_ns));
         for wait in over.iter().filter(|wait| !wait.doing.stack.is_idle) {
             match timed && wait.doing.state != State::Running {
                 true => {

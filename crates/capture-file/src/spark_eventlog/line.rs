@@ -38,6 +38,8 @@ pub enum Event<'a> {
     ApplicationEnd(ApplicationEnd),
     /// Until when the application is known to run; of ours, where no log is read.
     Now(ApplicationEnd),
+    /// What a driver has forgotten; of ours, too.
+    Forgotten(Forgotten),
     Environment(Environment<'a>),
     BlockManagerAdded(BlockManagerAdded<'a>),
     StageExecutorMetrics(StageExecutorMetrics<'a>),
@@ -101,6 +103,7 @@ pub fn parse(line: &[u8]) -> Option<Event<'_>> {
         "SparkListenerApplicationStart" => Event::ApplicationStart(of(line)?),
         "SparkListenerApplicationEnd" => Event::ApplicationEnd(of(line)?),
         "LatscopeNow" => Event::Now(of(line)?),
+        "LatscopeForgotten" => Event::Forgotten(of(line)?),
         "SparkListenerLogStart" => Event::LogStart(of(line)?),
         // These are not parsed, as plans may be megabytes; but one that was cut seldom ends as JSON does.
         _ if !line.trim_ascii_end().ends_with(b"}") => return None,
@@ -164,6 +167,18 @@ pub struct ApplicationEnd {
     /// That of the driver; since Spark 4.
     #[serde(rename = "ExitCode")]
     pub exit_code: Option<i64>,
+}
+
+/// What nobody can ask a driver for any more: tasks of stages that it knows, and jobs and stages as a whole.
+#[derive(Deserialize, Debug)]
+pub struct Forgotten {
+    #[serde(rename = "Tasks", default)]
+    pub tasks: u64,
+    #[serde(rename = "Parts", default)]
+    pub parts: u64,
+    /// Of the tasks, those that ran when it was asked before.
+    #[serde(rename = "Running", default)]
+    pub running: Vec<i64>,
 }
 
 /// The settings of the application; everything else of its environment is skipped.
@@ -465,6 +480,22 @@ pub struct Metrics {
     pub input: Input,
     #[serde(rename = "Output Metrics", default)]
     pub output: Output,
+}
+
+impl Metrics {
+    /// Whether no number is below 0, and no time longer than nanoseconds can count.
+    pub fn is_possible(&self) -> bool {
+        const MOST_MS: i64 = i64::MAX / 1_000_000;
+        let (read, write) = (&self.shuffle_read, &self.shuffle_write);
+        let ms = [self.deserialize_ms, self.run_ms, self.gc_ms, self.result_serialization_ms, read.fetch_wait_ms];
+        let own =
+            [self.deserialize_cpu_ns, self.cpu_ns, self.peak_memory, self.result_size, self.spilled, self.disk_spilled];
+        let moved = [self.input.bytes, self.input.records, self.output.bytes, self.output.records];
+        let fetched = [read.remote_blocks, read.local_blocks, read.remote, read.to_disk, read.local, read.records];
+        let written = [write.bytes, write.write_ns, write.records];
+        let counts = own.into_iter().chain(moved).chain(fetched).chain(written);
+        ms.into_iter().flatten().all(|ms| (0..=MOST_MS).contains(&ms)) && counts.flatten().all(|count| count >= 0)
+    }
 }
 
 #[derive(Deserialize, Debug, Default)]

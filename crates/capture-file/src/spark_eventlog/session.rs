@@ -290,8 +290,15 @@ impl<'a, 'b> Session<'a, 'b> {
                 bound(&mut self.jobs);
             }
             Event::JobEnd(job) => {
-                let about = self.jobs.remove(&job.id).unwrap_or(NOTHING);
-                let error = (job.result.result != "JobSucceeded").then_some(&b"JobFailed"[..]);
+                let has_failed = job.result.result != "JobSucceeded";
+                // Of one that failed it counts that it did, even if the log lacks its start.
+                let failed =
+                    || About { start_ns: job.at_ms.filter(|_| has_failed).and_then(|ms| moment(ms).ok()), ..NOTHING };
+                let about = self.jobs.remove(&job.id).unwrap_or_else(failed);
+                if !has_failed {
+                    self.complete_stages_of(job.id);
+                }
+                let error = has_failed.then_some(&b"JobFailed"[..]);
                 let message = job.result.exception.as_ref().and_then(|exception| exception.message.as_deref());
                 let about = self.with_reason(about, message);
                 return self.other_row(Kind::Job, &about, job.at_ms.map(moment).transpose()?, error, |_| {});
@@ -373,10 +380,21 @@ impl<'a, 'b> Session<'a, 'b> {
                 if let Some(code) = end.exit_code {
                     properties.insert("spark.app.exit_code".into(), code.to_string());
                 }
-                self.end_ns = Some(self.reach(end.at_ms)?);
+                let end_ns = self.reach(end.at_ms)?;
+                let context = &mut self.rows.context;
+                context.tally.add(
+                    Anomaly::NegativeLatency,
+                    u64::from(context.start_ns.is_some_and(|start_ns| end_ns < start_ns)),
+                );
+                self.end_ns = Some(end_ns);
                 self.has_ended = true;
             }
             Event::Now(now) => drop(self.reach(now.at_ms)?),
+            Event::Forgotten(forgotten) => {
+                self.add_missing(forgotten.parts);
+                self.rows.context.tally.add(Anomaly::LostTasks, forgotten.tasks);
+                forgotten.running.iter().for_each(|task| drop(self.running.remove(task)));
+            }
             Event::LogStart(start) => {
                 if let Some(source) = &start.source {
                     properties.insert(Context::SPARK_SOURCE.into(), shortened(source).into());
@@ -464,6 +482,15 @@ impl<'a, 'b> Session<'a, 'b> {
         bound(&mut self.first_attempts);
         bound(&mut self.stages);
         Ok(())
+    }
+
+    /// The job has succeeded, so its stages were complete, even if the log lacks their ends. Of one that was tried again, late tasks
+    /// of the attempt before may have done the work.
+    fn complete_stages_of(&mut self, job: i64) {
+        let is_of_job = |id: &(i64, i64)| id.1 == 0 && self.job_of_stage.get(&id.0) == Some(&job);
+        let open = self.open_stages.iter().filter(|(id, _)| is_of_job(id));
+        self.complete_stages.extend(open.map(|(id, tasks)| (*id, *tasks)));
+        bound(&mut self.complete_stages);
     }
 
     /// A stage that ended. It stays known, as tasks of it may end later.
@@ -764,6 +791,9 @@ impl<'a, 'b> Session<'a, 'b> {
     /// A task that ended, however it did.
     fn task(&mut self, task: &TaskEnd) -> Result<ControlFlow<()>, &'static str> {
         let info = &task.info;
+        if task.metrics.as_ref().is_some_and(|metrics| !metrics.is_possible()) {
+            return Err("an impossible metric");
+        }
         let started = self.running.remove(&info.id);
         let was_copy = started.as_ref().is_some_and(|running| running.speculative);
         self.copies = self.copies.saturating_sub(usize::from(was_copy));

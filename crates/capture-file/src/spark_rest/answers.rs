@@ -3,6 +3,7 @@
 use latscope_event::spark::SparkSpan;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 #[derive(Deserialize, Debug)]
 pub struct App {
@@ -45,6 +46,12 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// How many jobs the driver keeps.
+    pub fn retained_jobs(&self) -> Option<u64> {
+        let (_, jobs) = self.spark_properties.iter().find(|(name, _)| name == "spark.ui.retainedJobs")?;
+        jobs.parse().ok()
+    }
+
     pub fn line(&self) -> Line {
         let settings: serde_json::Map<String, Value> =
             self.spark_properties.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
@@ -99,6 +106,8 @@ pub struct Job {
     pub num_completed_stages: i64,
     #[serde(default)]
     pub num_failed_stages: i64,
+    #[serde(default)]
+    pub num_skipped_stages: i64,
 }
 
 #[derive(Deserialize, Debug, Clone)]
@@ -137,6 +146,12 @@ pub struct Stage {
     pub num_tasks: i64,
     #[serde(default)]
     pub num_active_tasks: i64,
+    #[serde(default)]
+    num_complete_tasks: i64,
+    #[serde(default)]
+    num_failed_tasks: i64,
+    #[serde(default)]
+    num_killed_tasks: i64,
     pub submission_time: Option<String>,
     pub completion_time: Option<String>,
     pub failure_reason: Option<String>,
@@ -231,6 +246,12 @@ pub fn now(at_ms: i64) -> Line {
     line(i64::MAX, 10, "LatscopeNow", &json!({ "Timestamp": at_ms }))
 }
 
+/// What a driver has forgotten: so many tasks of stages that it knows, these among them, which ran before; and so many jobs and stages.
+pub fn forgotten(tasks: u64, running: &BTreeSet<i64>, parts: u64) -> Option<Line> {
+    let event = json!({ "Tasks": tasks, "Running": running, "Parts": parts });
+    (tasks > 0 || parts > 0).then(|| line(i64::MAX, 9, "LatscopeForgotten", &event))
+}
+
 pub fn application_ends(at_ms: i64) -> Line {
     line(i64::MAX, 11, "SparkListenerApplicationEnd", &json!({ "Timestamp": at_ms }))
 }
@@ -307,6 +328,14 @@ impl Execution {
 }
 
 impl Job {
+    pub fn submitted_ms(&self) -> Option<i64> {
+        moment(self.submission_time.as_deref())
+    }
+
+    pub fn has_succeeded(&self) -> bool {
+        self.status == "SUCCEEDED"
+    }
+
     pub fn is_over(&self) -> bool {
         matches!(&*self.status, "SUCCEEDED" | "FAILED") && self.completion_time.is_some()
     }
@@ -361,6 +390,15 @@ impl Stage {
     /// Whether it has ended, and all of its tasks: those of a stage that failed may run on.
     pub fn is_over(&self) -> bool {
         matches!(&*self.status, "COMPLETE" | "FAILED") && self.num_active_tasks <= 0
+    }
+
+    pub fn ended_ms(&self) -> Option<i64> {
+        moment(self.completion_time.as_deref())
+    }
+
+    /// How many of its tasks have ended.
+    pub fn ended_tasks(&self) -> i64 {
+        self.num_complete_tasks.saturating_add(self.num_failed_tasks).saturating_add(self.num_killed_tasks)
     }
 
     pub fn span(&self) -> Option<SparkSpan> {

@@ -16,6 +16,8 @@ const ONE_BY_ONE: usize = 16;
 const LIST_AGAIN: u64 = 30;
 /// So many stages of a job are asked for in a turn.
 const STAGES: usize = 256;
+/// So many jobs does a driver keep by default (`spark.ui.retainedJobs`).
+const RETAINED_JOBS: u64 = 1000;
 /// So many executors, jobs, executions and stages are known; beyond that, the oldest are forgotten.
 const KNOWN: usize = 1 << 16;
 
@@ -56,6 +58,7 @@ struct Seen {
 #[derive(Default, Clone)]
 struct Known {
     has_ended: bool,
+    ended_ms: Option<i64>,
     /// By page: whether all of its tasks have ended.
     pages: Vec<bool>,
     running: BTreeSet<i64>,
@@ -69,6 +72,10 @@ pub struct Numbered<T> {
     next: i64,
     /// Those that run, as they were last seen.
     pub open: BTreeMap<i64, T>,
+    /// So many of them does the driver keep.
+    retained: u64,
+    /// How many it had forgotten before it was asked.
+    forgotten: u64,
 }
 
 /// What is asked of executions, all and one, without their plans.
@@ -85,7 +92,7 @@ fn bound<K: Ord, V>(map: &mut BTreeMap<K, V>) {
 
 impl<T: serde::de::DeserializeOwned> Numbered<T> {
     pub fn new() -> Numbered<T> {
-        Numbered { next: 0, open: BTreeMap::new() }
+        Numbered { next: 0, open: BTreeMap::new(), retained: RETAINED_JOBS, forgotten: 0 }
     }
 
     /// Those that are new, and those that ran and may have changed; of each its number.
@@ -114,8 +121,14 @@ impl<T: serde::de::DeserializeOwned> Numbered<T> {
             }
         }
         let all: Vec<T> = server.ask(&format!("/{list}"))?.unwrap_or_default();
+        let listed = all.len() as u64;
         let mut new: Vec<T> = all.into_iter().filter(|one| number(one) >= self.next).collect();
         new.sort_by_key(number);
+        let last = new.last().map_or(self.next, |last| number(last).saturating_add(1));
+        // It drops a tenth at a time. Of fewer than it keeps, one without a number failed before it began.
+        if listed >= self.retained - self.retained / 5 {
+            self.forgotten += last.abs_diff(self.next).saturating_sub(new.len() as u64);
+        }
         self.next = new.last().map_or(self.next, |last| number(last).saturating_add(1));
         found.append(&mut new);
         Ok(found)
@@ -158,12 +171,14 @@ impl Application {
             // A server that keeps its settings to itself is read without them: they are then not known.
             if let Ok(Some(environment)) = server.ask::<Environment>("/environment") {
                 self.lines.push(environment.line());
+                self.jobs.retained = environment.retained_jobs().unwrap_or(RETAINED_JOBS);
             }
         }
         self.ask_executors(server)?;
         // Executions after jobs: a job that is seen belongs to one that is.
         let jobs = self.jobs.ask(server, self.turn, JOBS, |job| job.job_id)?;
         let ended = self.ask_executions(server)?;
+        self.lines.extend(answers::forgotten(0, &BTreeSet::new(), std::mem::take(&mut self.jobs.forgotten)));
         self.ask_jobs(server, jobs)?;
         for execution in ended {
             let why = execution.failed_job_ids.iter().rev().find_map(|job| self.reasons.get(job));
@@ -245,10 +260,7 @@ impl Application {
                 }
                 bound(&mut self.job_of_stage);
             }
-            let ended = |stage: &i64| {
-                let mut attempts = self.stages.range((*stage, i64::MIN)..=(*stage, i64::MAX));
-                attempts.next_back().is_some_and(|(_, known)| known.has_ended)
-            };
+            let ended = |stage: &i64| self.has_ended(*stage);
             let has_ended = job.stage_ids.iter().filter(|stage| ended(stage)).count() as i64;
             if job.is_over() || job.num_completed_stages.saturating_add(job.num_failed_stages) > has_ended {
                 asked.extend(job.stage_ids.iter().filter(|stage| !ended(stage)).take(STAGES));
@@ -274,6 +286,7 @@ impl Application {
         for job in jobs {
             match job.is_over() {
                 true => {
+                    self.lines.extend(answers::forgotten(0, &BTreeSet::new(), self.forgotten_stages(&job)));
                     let why = job.stage_ids.iter().rev().find_map(|stage| self.failures.get(stage));
                     self.lines.extend(job.ends(why.map(String::as_str)));
                     self.reasons.extend(why.map(|why| (job.job_id, why.clone())));
@@ -284,6 +297,29 @@ impl Application {
         }
         bound(&mut self.jobs.open);
         Ok(())
+    }
+
+    /// The last attempt at a stage.
+    fn attempt(&self, stage: i64) -> Option<&Known> {
+        Some(self.stages.range((stage, i64::MIN)..=(stage, i64::MAX)).next_back()?.1)
+    }
+
+    fn has_ended(&self, stage: i64) -> bool {
+        self.attempt(stage).is_some_and(|known| known.has_ended)
+    }
+
+    /// How many stages of a job that is over the driver has forgotten (`spark.ui.retainedStages`) before it was asked for them. A stage
+    /// that was complete before the job is skipped; one that ran for several jobs at once is a stage of each.
+    fn forgotten_stages(&self, job: &Job) -> u64 {
+        let count = |is: &dyn Fn(i64) -> bool| job.stage_ids.iter().filter(|stage| is(**stage)).count() as i64;
+        let ran = job.num_completed_stages.saturating_add(job.num_failed_stages);
+        let lost = ran.saturating_sub(count(&|stage| self.has_ended(stage)));
+        let submitted_ms = job.submitted_ms().unwrap_or(i64::MAX);
+        let was_before = |known: &Known| known.ended_ms.is_some_and(|ended_ms| ended_ms < submitted_ms);
+        let skipped =
+            job.num_skipped_stages.saturating_sub(count(&|stage| self.attempt(stage).is_some_and(was_before)));
+        let unknown = count(&|stage| self.attempt(stage).is_none()).saturating_sub(skipped.max(0));
+        lost.max(if job.has_succeeded() { unknown } else { 0 }).max(0).unsigned_abs()
     }
 
     fn ask_stage(&mut self, server: &Server, stage: &Stage) -> Result<(), Failure> {
@@ -307,8 +343,11 @@ impl Application {
             for task in &tasks {
                 if task.is_over() && !known.ended.contains(&task.task_id) {
                     known.running.remove(&task.task_id);
-                    known.ended.insert(task.task_id);
-                    self.lines.extend(task.ends(id));
+                    // One without its times is lost like those that the driver forgot.
+                    if let Some(line) = task.ends(id) {
+                        known.ended.insert(task.task_id);
+                        self.lines.push(line);
+                    }
                 } else if !task.is_over() {
                     self.now_ms = self.now_ms.max(task.latest_ms().unwrap_or(0));
                     if known.running.insert(task.task_id) {
@@ -330,8 +369,10 @@ impl Application {
         bound(&mut self.failures);
         if stage.is_over() {
             self.lines.extend(stage.ends());
+            let lost = stage.ended_tasks().saturating_sub(known.ended.len() as i64).max(known.running.len() as i64);
+            self.lines.extend(answers::forgotten(lost.unsigned_abs(), &known.running, 0));
             // What it did is not asked for again.
-            known = Known { has_ended: true, ..Known::default() };
+            known = Known { has_ended: true, ended_ms: stage.ended_ms(), ..Known::default() };
         }
         self.stages.insert(id, known);
         bound(&mut self.stages);

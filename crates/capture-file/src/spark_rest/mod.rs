@@ -179,6 +179,39 @@ mod tests {
         assert!(lines.contains(r#""App ID":"application_1_2""#), "{lines}");
     }
 
+    /// Three jobs, a stage, and of three tasks one that could not be asked for and one without a start.
+    #[test]
+    fn what_a_driver_has_forgotten_counts() {
+        const APP: &str = r#"{"id":"a","attempts":[{"completed":true,"startTimeEpoch":1000,"endTimeEpoch":9000}]}"#;
+        const JOBS: &str = r#"[{"jobId":3,"status":"SUCCEEDED","stageIds":[5,6,7],"numCompletedStages":2,"numSkippedStages":1,
+            "submissionTime":"2026-11-21T01:13:48.376GMT","completionTime":"2026-11-21T01:13:50.376GMT"}]"#;
+        const STAGE: &str = r#"[{"stageId":5,"attemptId":0,"status":"COMPLETE","numTasks":3,"numCompleteTasks":3,
+            "submissionTime":"2026-11-21T01:13:48.376GMT","completionTime":"2026-11-21T01:13:49.376GMT"}]"#;
+        const TASKS: &str = r#"[{"taskId":9,"index":0,"status":"SUCCESS","duration":5,"launchTime":"2026-11-21T01:13:48.376GMT"},
+            {"taskId":10,"index":1,"status":"SUCCESS","duration":5,"launchTime":"yesterday"}]"#;
+        let url = serving(
+            "/history/a",
+            &[
+                ("/api/v1/applications/a", APP),
+                ("/api/v1/applications/a/environment", r#"{"sparkProperties":[["spark.ui.retainedJobs","1"]]}"#),
+                ("/api/v1/applications/a/jobs", JOBS),
+                ("/api/v1/applications/a/stages", "[]"),
+                ("/api/v1/applications/a/stages/5", STAGE),
+                ("/api/v1/applications/a/stages/5/0/taskList", TASKS),
+            ],
+        );
+        let mut lines = String::new();
+        Rest::open("test", url, None).unwrap().read_to_string(&mut lines).unwrap();
+        let all = lines.lines().filter(|line| line.contains("LatscopeForgotten"));
+        let (mut tasks, mut parts) = (0, 0);
+        for line in all {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            tasks += event["Tasks"].as_u64().unwrap();
+            parts += event["Parts"].as_u64().unwrap();
+        }
+        assert_eq!((tasks, parts), (2, 3 + 1), "{lines}");
+    }
+
     #[test]
     fn numbers_at_the_end_of_their_range_are_numbers() {
         const JOB: &str = r#"{"jobId":9223372036854775807,"numCompletedStages":9223372036854775807,"numFailedStages":1,"status":"RUNNING"}"#;

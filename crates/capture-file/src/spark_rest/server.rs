@@ -6,11 +6,17 @@ use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 /// Most of an answer, bytes: a page of tasks, or the jobs that a driver keeps.
 const ANSWER_BYTES: usize = 32 << 20;
 /// Pages of the driver, whose address a user may have copied.
 const PAGES: [&str; 7] = ["/jobs", "/stages", "/storage", "/environment", "/executors", "/SQL", "/api/v1"];
+/// What a driver says until its pages are ready.
+const STARTS: &[u8] = b"Spark is starting up";
+/// It is asked again so many times, a second apart.
+const PATIENCE: u32 = 30;
 /// Applications that an error names.
 const NAMED: usize = 3;
 
@@ -156,7 +162,16 @@ impl Server {
 
     fn ask_path<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
         let server = || self.poster.url().server();
-        let answer = self.poster.get(path, ANSWER_BYTES);
+        let mut answer = self.poster.get(path, ANSWER_BYTES);
+        let mut asked = 0;
+        while answer.as_ref().is_ok_and(|answer| answer.body.starts_with(STARTS)) {
+            if asked == PATIENCE {
+                return Err(format!("{} is starting up for {PATIENCE} s; try again when it is ready.", server()).into());
+            }
+            asked += 1;
+            thread::sleep(Duration::from_secs(1));
+            answer = self.poster.get(path, ANSWER_BYTES);
+        }
         let answer = answer.map_err(|error| Failure {
             is_refused: error.kind() == ErrorKind::ConnectionRefused,
             ..Failure::from(format!("The server does not answer: {error}."))

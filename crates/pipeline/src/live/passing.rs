@@ -154,6 +154,7 @@ fn folded<T: Intervals>(
         let polled_ns = clock.now_ns();
         events.poll(stretch.due(clock.now_ns()).min(TURN), &mut |context, batch, mask| {
             builder.add(batch, mask);
+            builder.add_bounds(context, batch, mask);
             flow(taker.events(context, batch, mask))
         })?;
         let before_ns = clock.now_ns();
@@ -183,6 +184,7 @@ fn folded<T: Intervals>(
     stretch.look_until(now + 1, waiters);
     let context = events.finish(&mut |context, batch, mask| {
         builder.add(batch, mask);
+        builder.add_bounds(context, batch, mask);
         flow(taker.events(context, batch, mask))
     })?;
     let context = counted(context, steps);

@@ -3,7 +3,7 @@
 use super::sample::{Cells, Sample};
 use super::step::Step;
 use super::{Difference, Measure, Measured};
-use latscope_histogram::Grid;
+use latscope_histogram::{Grid, nearest_rank};
 
 /// The data of all sides over one table of values.
 pub(super) struct Ground {
@@ -154,7 +154,7 @@ impl Ground {
     /// Quantiles by nearest rank, within a bucket evenly, and the mean; in one pass.
     fn measured(&self, counts: &[u64]) -> Vec<f64> {
         let all: u64 = counts.iter().sum();
-        let rank = |quantile: f64| ((quantile * all as f64).ceil() as u64).clamp(1, all.max(1));
+        let rank = |quantile: f64| nearest_rank(quantile, all);
         let mut measured = Vec::with_capacity(self.quantiles.len() + 1);
         let mut next = self.quantiles.first().map_or(u64::MAX, |&quantile| rank(quantile));
         let (mut before, mut sum) = (0, 0.0);
@@ -180,7 +180,7 @@ impl Ground {
         if (1.0 - share) * (all as f64) < 0.5 {
             return f64::NEG_INFINITY;
         }
-        let rank = (((1.0 - share) * all as f64).ceil() as u64).clamp(1, all);
+        let rank = nearest_rank(1.0 - share, all);
         let place = before.partition_point(|&sum| sum < rank);
         let less = place.checked_sub(1).map_or(0, |place| before[place]);
         let (lower, width) = self.values[place];

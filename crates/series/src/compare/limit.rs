@@ -3,7 +3,10 @@
 use super::verdict::signed;
 use super::{Difference, Finding, Measure, Pair, Standstill};
 use crate::Quantity;
-use latscope_event::{parse_duration, parse_size};
+use latscope_event::{format_duration, parse_duration, parse_size};
+
+/// The mean is not decided where more is lost than a percentile as high as this may lose.
+const MEAN_LOSS: f64 = 0.98;
 
 /// How much slower is too slow: `p99 > 10%`, `p50 > 1ms or (mean > 5% and p90 > 5%)`; `slower by` or `higher by` may stand for `>`.
 #[derive(Clone, PartialEq, Debug)]
@@ -100,15 +103,8 @@ impl Limit {
                 return format!("{} (no interval)", bound.text);
             };
             if row.interval.is_some_and(|(_, high)| high <= bound.least(row)) {
-                let (count, limit) = (pair.hanging_ns.len(), signed(self.1, bound.least(row)));
-                if pair.is_cut {
-                    return format!(
-                        "{} ({limit}; the recording is cut off, and what waited then may have hung)",
-                        bound.text
-                    );
-                }
-                let wait = if count == 1 { "1 request waits".into() } else { format!("{count} requests wait") };
-                return format!("{} ({limit}; {wait} still, longer than any of the base took)", bound.text);
+                let (limit, why) = (signed(self.1, bound.least(row)), bound.open(pair, row).unwrap_or_default());
+                return format!("{} ({limit}; {why})", bound.text);
             }
             let between = |(low, high)| format!("between {} and {}", signed(self.1, low), signed(self.1, high));
             let (least, all) = (bound.least(row), row.joint.filter(|_| low > bound.least(row)));
@@ -208,20 +204,39 @@ impl Bound {
         if exceeds && (count > 1 || pair.still.is_some_and(|still| still.at_end)) { count } else { 0 }
     }
 
-    /// Whether what hangs may lift it to any value: it counts with its age so far. Few are above a percentile, however long they take, but
-    /// after a recording was cut off nothing may have completed any more.
-    fn is_open(&self, pair: &Pair) -> bool {
-        pair.is_cut || self.quantile.is_none() && !pair.hanging_ns.is_empty()
+    /// Why it may be any value, though the interval keeps the limit; none where it may not.
+    fn open(&self, pair: &Pair, row: &Difference) -> Option<String> {
+        let hanging = pair.hanging_ns.len();
+        match () {
+            () if pair.is_cut => Some("the recording is cut off, and what waited then may have hung".into()),
+            () if pair.is_truncated => Some("an input ends in the middle, and what is missing may be slower".into()),
+            // Half as many as may lie above it change it by little.
+            () if pair.lost > (1.0 - self.quantile.unwrap_or(MEAN_LOSS)) / 2.0 => Some(format!(
+                "nobody knows the latencies of {:.2} % of the requests, which were lost",
+                100.0 * pair.lost
+            )),
+            // What hangs counts with its age so far. Few are above a percentile, however long they take.
+            () if self.quantile.is_none() && hanging > 0 => {
+                let wait = if hanging == 1 { "1 request waits".into() } else { format!("{hanging} requests wait") };
+                Some(format!("{wait} still, longer than any of the base took"))
+            }
+            () => pair.maybe_still.filter(|still| self.is_of(still, row)).map(|still| {
+                let [length, run] = [still.for_ns, still.run_ns].map(format_duration);
+                format!("it may have stood still for {length} of {run}")
+            }),
+        }
     }
 
     /// The standstill of the run, if it lasts for more of the time than the part of requests that may lie above the percentile. Whoever
     /// has one request at a time makes no other while it hangs, so the requests that hang are few, however long it takes.
     fn standstill(&self, pair: &Pair, row: &Difference) -> Option<Standstill> {
+        pair.still.filter(|still| self.is_of(still, row))
+    }
+
+    /// Whether a standstill lasts for more of the run than the part of requests that may lie above the percentile.
+    fn is_of(&self, still: &Standstill, row: &Difference) -> bool {
         let most = row.base + self.least(row);
-        let exceeds = |still: &Standstill| {
-            still.oldest_ns as f64 > most && self.quantile.is_some_and(|quantile| still.share() > 1.0 - quantile)
-        };
-        pair.still.filter(exceeds)
+        still.oldest_ns as f64 > most && self.quantile.is_some_and(|quantile| still.share() > 1.0 - quantile)
     }
 
     fn judge(&self, pair: &Pair) -> Judgement {
@@ -232,14 +247,16 @@ impl Bound {
         }
         match (row.joint, row.interval) {
             (Some((low, _)), _) if row.finding == Finding::Slower && low > least => Judgement::Exceeded,
-            // How long those take that hang nobody knows, and the mean has no upper end.
-            (_, Some((_, high))) if high <= least && !self.is_open(pair) => Judgement::Kept,
+            (_, Some((_, high))) if high <= least && self.open(pair, row).is_none() => Judgement::Kept,
             _ => Judgement::Unknown,
         }
     }
 
     fn parse(text: &str, quantity: Quantity) -> Result<Bound, String> {
-        let (bound, unit) = if quantity.is_bytes() { ("1MiB", "KiB") } else { ("1ms", "us") };
+        let (bound, unit, kind) = match quantity.is_bytes() {
+            true => ("1MiB", "KiB", "size"),
+            false => ("1ms", "us", "duration"),
+        };
         let text = text.trim();
         let (name, value) = text
             .split_once('>')
@@ -247,6 +264,16 @@ impl Bound {
             .or_else(|| text.split_once("higher by"))
             .ok_or_else(|| format!("\"{text}\" is not a limit such as p99 > 10% or mean > {bound}"))?;
         let (name, value) = (name.trim(), value.trim());
+        if value.is_empty() {
+            return Err(format!(
+                "\"{text}\" has no value; write a percentage or a {kind} behind it, as in p99 > 10% or mean > {bound}"
+            ));
+        }
+        if value.starts_with('=') {
+            return Err(format!(
+                "\"{text}\" has >=, which limits do not know; use >, as in p99 > 10% or mean > {bound}"
+            ));
+        }
         let quantile = match name {
             "mean" => None,
             _ => {
@@ -260,8 +287,9 @@ impl Bound {
         };
         let (relative, value) = match value.strip_suffix('%') {
             Some(number) => {
-                let number = number.trim().parse::<f64>().ok().filter(|number| *number >= 0.0);
-                (true, number.ok_or_else(|| format!("\"{value}\" is not a percentage"))? / 100.0)
+                let number = number.trim().parse::<f64>().ok();
+                let number = number.filter(|number| number.is_finite() && *number >= 0.0);
+                (true, number.ok_or_else(|| format!("\"{value}\" is not a percentage such as 10%"))? / 100.0)
             }
             None if value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 return Err(format!("{value} needs a unit, e.g. {value}{unit} or {value}%"));

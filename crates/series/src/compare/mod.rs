@@ -155,8 +155,16 @@ pub struct Pair {
     pub hanging_ns: Vec<u64>,
     /// When a run of the other side stood still: some waited, and nothing completed for ten times longer than any request of the base took.
     pub still: Option<Standstill>,
+    /// When a run of the other side may have stood still: its last requests hang for longer than any of the base took, or it is one
+    /// histogram, of which nobody knows what went on beside its slowest request.
+    pub maybe_still: Option<Standstill>,
     /// A recording of the other side is cut off, and requests waited at its end, or nobody knows whether some did.
     pub is_cut: bool,
+    /// An input of either side ends in the middle.
+    pub is_truncated: bool,
+    /// The part of all requests of which nobody knows the latency, 0 to 1: their records or completions were lost. Of the side that lost
+    /// more.
+    pub lost: f64,
 }
 
 /// Numbers of one side.
@@ -339,7 +347,9 @@ fn pairs(sides: &[Side], ground: &Ground, options: &CompareOptions) -> Vec<Pair>
         let has_turns = sides.iter().any(|side| side.turns.len() > 1);
         differences.push(row(Measure::Mean, a.mean, b.mean, enough || has_turns));
         differences.push(row(Measure::Chance, 0.5, ground.chance(other), enough));
-        Pair { other, differences, requests: b.count, hanging_ns: Vec::new(), still: None, is_cut: false }
+        let (hanging_ns, still, maybe_still) = (Vec::new(), None, None);
+        let (is_cut, is_truncated, lost) = (false, false, 0.0);
+        Pair { other, differences, requests: b.count, hanging_ns, still, maybe_still, is_cut, is_truncated, lost }
     };
     (1..sides.len()).map(pair).collect()
 }

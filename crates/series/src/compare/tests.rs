@@ -252,8 +252,17 @@ fn verdicts_are_sentences() {
         let measures = [Measure::Quantile(0.5), Measure::Quantile(0.99), Measure::Mean, Measure::Chance];
         let bases = [400e3, 900e3, 450e3, 0.5];
         let rows = (0..4).map(|at| row(measures[at], bases[at], others[at], findings[at])).collect();
-        let pair =
-            Pair { other: 1, differences: rows, requests: 1000, hanging_ns: Vec::new(), still: None, is_cut: false };
+        let pair = Pair {
+            other: 1,
+            differences: rows,
+            requests: 1000,
+            hanging_ns: Vec::new(),
+            still: None,
+            maybe_still: None,
+            is_cut: false,
+            is_truncated: false,
+            lost: 0.0,
+        };
         let (sides, pairs) = (Vec::new(), Vec::new());
         Comparison { options: CompareOptions::default(), sides, pairs, exact: true, steps_ns: Vec::new() }
             .verdict(&pair, &names)

@@ -4,7 +4,7 @@ use super::sums::TIME_PARTS;
 use super::tasks::{SparkStage, SparkTasks, Task, median};
 use super::usage::Usage;
 use latscope_event::Field;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A stage of fewer tasks has no stragglers.
 const COMPARABLE: usize = 4;
@@ -206,7 +206,7 @@ struct Fair {
 
 impl Fair {
     fn new(tasks_of: &SparkTasks, stage: &SparkStage, usual: &Usual) -> Fair {
-        let first_tasks = first_tasks(stage);
+        let first_tasks = first_tasks(tasks_of, stage);
         let is_fair = |task: &&Task| task.is_usual() && !usual.has_more_data(task) && !first_tasks.contains(&task.id);
         let fair = || stage.tasks.iter().filter(is_fair);
         let mut tasks: Vec<(u64, u32)> = fair().map(|task| (task.took_ns(), task.executor)).collect();
@@ -409,15 +409,28 @@ impl SparkTasks {
     }
 }
 
-/// Tasks that started before any of their executor in the stage had ended.
-fn first_tasks(stage: &SparkStage) -> HashSet<i64> {
-    let mut ends = BTreeMap::<u32, i64>::new();
+/// Tasks that started before any of their executor in the stage had ended, as many as it has room for: the driver launches the next
+/// task some milliseconds before it takes note that one has finished.
+fn first_tasks(tasks_of: &SparkTasks, stage: &SparkStage) -> HashSet<i64> {
+    let mut by_executor = HashMap::<u32, Vec<&Task>>::new();
     for task in &stage.tasks {
-        let end_ns = ends.entry(task.executor).or_insert(task.end_ns);
-        *end_ns = task.end_ns.min(*end_ns);
+        by_executor.entry(task.executor).or_default().push(task);
     }
-    let is_first = |task: &&Task| ends.get(&task.executor).is_some_and(|end_ns| task.start_ns < *end_ns);
-    stage.tasks.iter().filter(is_first).map(|task| task.id).collect()
+    let mut first = HashSet::new();
+    for (code, mut tasks) in by_executor {
+        let id = tasks_of.executor(code).0;
+        let room = tasks_of
+            .executors
+            .iter()
+            .filter(|executor| executor.id == id)
+            .map(|executor| executor.cores / stage.cpus)
+            .max();
+        let room = room.filter(|&room| room > 0).map_or(usize::MAX, |room| room as usize);
+        let end_ns = tasks.iter().map(|task| task.end_ns).min().unwrap_or(i64::MAX);
+        tasks.sort_unstable_by_key(|task| (task.start_ns, task.id));
+        first.extend(tasks.iter().take(room).filter(|task| task.start_ns < end_ns).map(|task| task.id));
+    }
+    first
 }
 
 #[cfg(test)]

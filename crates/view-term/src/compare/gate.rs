@@ -47,7 +47,7 @@ impl CompareTable<'_> {
                     }
                 };
                 let remedy = match self.comparison.has_turns() {
-                    _ if pair.is_cut => "record this run again",
+                    _ if pair.is_cut || pair.is_truncated || pair.lost > 0.0 => "record this run again",
                     true => "compare more runs per side",
                     false => "measure longer, or compare several runs per side (--group)",
                 };

@@ -1,7 +1,7 @@
 //! What the cells add up: amounts by interval of the map and by slot of the axis.
 
 use super::window::{Times, Values};
-use latscope_histogram::{Sparse, Totals};
+use latscope_histogram::{Sparse, Totals, nearest_rank};
 use latscope_series::{HistogramSeries, Quantity, Weight};
 
 /// How an amount is had from a bucket of a series.
@@ -150,7 +150,7 @@ impl Samples {
     pub fn quantile(&self, intervals: std::ops::Range<usize>, quantile: f64) -> Option<usize> {
         let rows = &self.counts[intervals.start * self.slots..intervals.end * self.slots];
         let count = rows.iter().fold(0u64, |sum, &count| sum.saturating_add(count));
-        let rank = ((quantile * count as f64).ceil() as u64).max(1);
+        let rank = nearest_rank(quantile, count);
         let mut before = 0u64;
         (0..self.slots).find(|slot| {
             let here = rows.chunks(self.slots).fold(0u64, |sum, row| sum.saturating_add(row[*slot]));

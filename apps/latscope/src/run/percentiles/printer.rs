@@ -7,7 +7,7 @@ use crate::output::{self, Output};
 use crate::plan::{Percentiles as Plan, Shape};
 use crate::run::reports;
 use latscope_event::{Context, Unfinished, format_count, format_duration};
-use latscope_pipeline::Pipeline;
+use latscope_pipeline::{Pipeline, Unknown};
 use latscope_series::{AskedPercentiles, CountBy, GroupInterval, HistogramSeries, Judging, Threshold, Watch};
 use latscope_view_term::{PercentileOptions, Percentiles};
 use std::io::Write;
@@ -26,6 +26,8 @@ pub struct Printer<'a> {
     complete_until_ns: Option<i64>,
     /// The longest latency that was judged.
     longest_ns: u64,
+    /// How many events were.
+    events: u64,
     pub out: Output,
 }
 
@@ -40,8 +42,8 @@ impl Printer<'_> {
         let table = Percentiles::new(&plan.percentiles, &folding.by, folding.quantity, to_unix_ns).with(options);
         let watch = plan.fail_if.clone().map(Watch::new);
         let out = output::open(plan.output.as_deref())?;
-        let (longer, warned, complete_until_ns, longest_ns) = (None, false, None, 0);
-        Ok(Printer { plan, table, watch, longer, judged_by, warned, complete_until_ns, longest_ns, out })
+        let (longer, warned, complete_until_ns, longest_ns, events) = (None, false, None, 0, 0);
+        Ok(Printer { plan, table, watch, longer, judged_by, warned, complete_until_ns, longest_ns, events, out })
     }
 
     /// Counts times as the file does whose first intervals these are.
@@ -72,7 +74,9 @@ impl Printer<'_> {
                 longer.see(series, &judging);
             }
             watch.see(series, &judging);
-            self.longest_ns = self.longest_ns.max(series.total(None).totals().max);
+            let total = series.total(None);
+            self.longest_ns = self.longest_ns.max(total.totals().max);
+            self.events = self.events.saturating_add(total.totals().count / series.per_event());
         }
     }
 
@@ -98,7 +102,7 @@ impl Printer<'_> {
     /// Fails if the threshold was exceeded, or if there was nothing to hold it against.
     pub fn verdict(self, pipeline: &Pipeline, contexts: &[Context]) -> Result<(), Failure> {
         let reading = pipeline.reading();
-        let Printer { plan, table, watch, longer, mut out, longest_ns, .. } = self;
+        let Printer { plan, table, watch, longer, mut out, longest_ns, events, .. } = self;
         if plan.shape == Shape::Text {
             let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 1000 };
             let legend = table.legend(columns);
@@ -110,7 +114,7 @@ impl Printer<'_> {
         let finding = watch.exceeded().map(|exceeded| exceeded.worst.1);
         let sampled_ns = sampled_every_ns(pipeline, contexts)?;
         if let Some(interval_ns) = sampled_ns
-            && watch.threshold().is_unsure_of_samples(finding.as_ref(), interval_ns, longest_ns)
+            && (events == 0 || watch.threshold().is_unsure_of_samples(finding.as_ref(), interval_ns, longest_ns))
         {
             return Err(Failure::Input(format!(
                 "--fail-if {} cannot be decided: threads were sampled, so latencies are known to within {} (for times on a CPU, a tick), \
@@ -122,6 +126,16 @@ impl Printer<'_> {
         let Some(exceeded) = watch.exceeded() else {
             if longer.is_some_and(|longer| longer.exceeded().is_some()) {
                 return Err(lower_bounds(watch.threshold(), contexts));
+            }
+            let unknown = Unknown::of(reading, contexts);
+            if watch.threshold().may_rise_by_lost(unknown.share(events), unknown.oldest_ns) {
+                return Err(Failure::Input(format!(
+                    "--fail-if {} cannot be decided: nobody knows the latencies of {}, beside {} that completed, as records or \
+                     completions were lost. Record again without losses, or use oldest > ... for what waits.",
+                    watch.threshold(),
+                    plural(unknown.count, "request"),
+                    format_count(events)
+                )));
             }
             let is_part = reading.live.is_none() && reports::was_interrupted(reading);
             if is_part {
