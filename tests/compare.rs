@@ -1,7 +1,7 @@
 //! `compare` as a user runs it, on two volumes of known delays.
 
 use crate::picture::xml;
-use crate::program::{LATSCOPE, command, end, installed, latscope, root, testdata};
+use crate::program::{LATSCOPE, command, end, installed, latscope, latscope_with, root, testdata};
 use serde_json::Value;
 
 fn volume(name: &str) -> String {
@@ -318,6 +318,67 @@ fn a_pull_request_gets_markdown_and_its_tests_junit() {
     assert!(refused.contains("--junit and -o both name ./c.xml"), "{refused}");
     let unwritten = compare(&["--junit", &path("none/c.xml"), "--fail-if", "p50 slower by 10%"]).failure(3);
     assert!(unwritten.contains("limit exceeded") && unwritten.contains("none/c.xml"), "{unwritten}");
+}
+
+#[test]
+fn no_failure_leaves_the_result_of_the_last_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (a, b, junit, md) = (volume("volA"), volume("volB"), path("c.xml"), path("c.md"));
+    let passed = || latscope(&["compare", &a, &b, "--unitstime", "ns", "--fail-if", "p50 > 200%", "--junit", &junit]);
+    let cases: [(&[&str], i32, &str); 9] = [
+        // Refused when the files are looked at.
+        (&[&a, &a], 2, "is given twice"),
+        (&[&a, "--fail-if", "p50 > 10%"], 2, "needs at least two sides"),
+        (&[&a, &b, "--filter", "lat > 100s"], 3, "has no events to compare"),
+        (&[&a, &b, "--rounds", "5"], 2, ""),
+        // Refused as words.
+        (&[&a, &b, "--fail-if", "p50"], 2, "is not a limit"),
+        (&[&a, &b, "--p", "x"], 2, "--p"),
+        (&[&a, &b, "--filter", "lat >"], 2, ""),
+        (&[&a, &b, "-o", "x.png"], 2, "pictures are SVG"),
+        (&["-", "-"], 2, "Standard input (-) can be read only once"),
+    ];
+    for (words, status, why) in cases {
+        passed().success();
+        assert!(std::fs::read_to_string(&junit).unwrap().contains("errors=\"0\""));
+        let printed = latscope(&[&["compare", "--unitstime", "ns", "--junit", &junit], words].concat()).failure(status);
+        let xml = std::fs::read_to_string(&junit).unwrap();
+        xml::check(xml.split_once('\n').unwrap().1).unwrap();
+        assert!(printed.contains(why) && xml.contains("errors=\"1\"") && xml.contains("<error "), "{printed}{xml}");
+    }
+    std::fs::write(&md, "**Passed**").unwrap();
+    latscope(&["compare", &a, &a, "-o", &md]).failure(2);
+    assert!(std::fs::read_to_string(&md).unwrap().contains("is given twice"));
+    // But never is it written over what would have been read, in a folder of a folder or where nothing could be read.
+    std::fs::create_dir_all(path("runs/one")).unwrap();
+    let log = path("runs/one/u_clat.1.log");
+    std::fs::copy(testdata("fio_log/u_clat.1.log"), &log).unwrap();
+    let before = std::fs::read(&log).unwrap();
+    let (runs, none, empty) = (path("runs"), path("none.txt"), path("empty"));
+    std::fs::create_dir(&empty).unwrap();
+    let cases: [(&[&str], i32); 4] =
+        [(&[&runs, &a, "--fail-if", "p50"], 2), (&[&none, &runs], 2), (&[&empty, &runs], 3), (&[&empty, &log], 3)];
+    for (words, status) in cases {
+        latscope(&[&["compare", "--junit", &log], words].concat()).failure(status);
+        assert!(std::fs::read(&log).unwrap() == before, "{words:?}");
+    }
+    // Nor is there a new file where the words alone make no sense.
+    latscope(&["compare", &a, &b, "--fail-if", "p50", "--junit", &path("new.xml")]).failure(2);
+    assert!(!folder.path().join("new.xml").exists());
+}
+
+#[test]
+fn standard_input_is_one_side_only() {
+    let trace = std::fs::read(volume("volA")).unwrap();
+    let compare = |words: &[&str]| latscope_with(&[&["compare", "--unitstime", "ns"], words].concat(), &trace);
+    compare(&[&volume("volB"), "-"]).success();
+    let several: [&[&str]; 3] =
+        [&["-", "-"], &["-", "--by", "kind"], &["-", "--filter", "lat > 1ms", "--filter", "lat < 1ms"]];
+    for words in several {
+        let refused = compare(words).failure(2);
+        assert!(refused.contains("can be read only once") && refused.contains("write it to a file"), "{refused}");
+    }
 }
 
 #[test]

@@ -63,6 +63,27 @@ fn a_limit_within_the_interval_is_undecided() {
 }
 
 #[test]
+fn a_limit_that_makes_no_sense_is_refused_with_what_does() {
+    let refused = |limit: &str, more: &[&str]| {
+        latscope(&[&["compare", "a.lat", "b.lat", "--fail-if", limit], more].concat()).failure(2)
+    };
+    for limit in ["p50 > inf%", "mean > 1e400%", "p50 > nan%", "p50 > -5%"] {
+        let printed = refused(limit, &[]);
+        let (_, value) = limit.split_once("> ").unwrap();
+        assert!(printed.contains(&format!("--fail-if: \"{value}\" is not a percentage such as 10%.")), "{printed}");
+    }
+    for limit in ["p50 slower by", "p50 >", "p90 > 5% or mean higher by "] {
+        let printed = refused(limit, &[]);
+        let says = "has no value; write a percentage or a duration behind it, as in p99 > 10% or mean > 1ms.";
+        assert!(printed.contains(says) && !printed.contains(":  "), "{printed}");
+    }
+    let printed = refused("mean >", &["-y", "size"]);
+    assert!(printed.contains("a percentage or a size behind it, as in p99 > 10% or mean > 1MiB."), "{printed}");
+    let printed = refused("p50 >= 10%", &[]);
+    assert!(printed.contains("\"p50 >= 10%\" has >=, which limits do not know; use >, as in p99 > 10%"), "{printed}");
+}
+
+#[test]
 fn plenty_of_requests_decide() {
     let folder = tempfile::tempdir().unwrap();
     let mut decided = 0;

@@ -223,7 +223,17 @@ fn ctrl_c_leaves_no_part_of_a_conversion() {
                   wait %%; echo $?; rm pipe";
     let ended = end(Command::new("bash").args(["-mc", script, LATSCOPE]).current_dir(path), b"");
     assert_eq!(String::from_utf8_lossy(&ended.out).trim(), "3", "{}", ended.err);
-    assert!(ended.err.contains("latscope: Interrupted; no file was written."), "{}", ended.err);
+    let nothing = "Interrupted while the traces were read; nothing was compared.";
+    assert!(ended.err.contains(&format!("latscope: {nothing}")), "{}", ended.err);
+    assert_eq!(files_of(path), ["t.txt"]);
+    // What a job publishes says so.
+    let script = script.replace("-o x.svg", "--junit x.xml -o x.md");
+    let ended = end(Command::new("bash").args(["-mc", &script, LATSCOPE]).current_dir(path), b"");
+    assert_eq!(String::from_utf8_lossy(&ended.out).trim(), "3", "{}", ended.err);
+    let left = |name: &str| fs::read_to_string(path.join(name)).unwrap();
+    assert!(left("x.xml").contains(&format!("<error message=\"{nothing}\"/>")), "{}", left("x.xml"));
+    assert!(left("x.md").starts_with("**Undecided**: ") && left("x.md").contains(nothing), "{}", left("x.md"));
+    ["x.xml", "x.md"].iter().for_each(|name| fs::remove_file(path.join(name)).unwrap());
     assert_eq!(files_of(path), ["t.txt"]);
     let script = format!(
         "mkfifo pipe; $0 convert -r pipe -w x.lat & exec 3> pipe; for i in 1 2 3; do cat t.txt >&3; done; {until}; \

@@ -53,6 +53,17 @@ fn bash_completes_commands_options_and_fields() {
     assert_eq!(offers(&["latscope", "lab", "etcd", ""]), [""; 0], "folders");
     // No options of ours for another program.
     assert_eq!(offers(&["latscope", "record", "-w", "t.lat", "--", "ls", "--al"]), [""; 0]);
+    assert_eq!(offers(&["latscope", "heatmap", "-r", "a.lat", "-y", "que"]), ["queue"]);
+    assert_eq!(offers(&["latscope", "compare", "--y", "=", "offs"]), ["offset"]);
+    // Nothing where a value or a limit is meant; not even files, which bash would add.
+    let values = ["kind = ", "kind = wait_cl", "kind=wait_cl", "kind in (read, wait_cl", "comm contains wait_cl"];
+    for value in values {
+        assert_eq!(offers(&["latscope", "events", value]), [""; 0], "{value}");
+        assert_eq!(offers(&["latscope", "compare", "a.lat", "--filter", value]), [""; 0], "{value}");
+    }
+    assert_eq!(offers(&["latscope", "events", "kind", "=", "wait_cl"]), [""; 0]);
+    assert_eq!(offers(&["latscope", "events", "kind in (read, write) and wait_cl"]).len(), 1, "a field again");
+    assert_eq!(offers(&["latscope", "compare", "a.lat", "b.lat", "--fail-if", ""]), [""; 0]);
     // Not where a file or a number is meant.
     assert_eq!(offers(&["latscope", "events", "--top", "wait_cl"]), [""; 0]);
     assert_eq!(offers(&["latscope", "ping", "wait_cl"]), [""; 0]);
@@ -87,6 +98,16 @@ fn zsh_and_fish_complete_commands_options_and_fields() {
             ("latscope events --format perf_d", "latscope events --format perf_data "),
             ("latscope help perc", "latscope help percentiles "),
             ("latscope record -w t.lat -- wait_cl", "latscope record -w t.lat -- wait_cl"),
+            ("latscope heatmap -r a.lat -y que", "latscope heatmap -r a.lat -y queue "),
+            ("latscope ping -y README", "latscope ping -y README.md "),
+            ("latscope compare --group old=README", "latscope compare --group old=README.md "),
+            ("latscope compare --group old=a,ARCH", "latscope compare --group old=a,ARCHITECTURE.md "),
+            // Nothing where a value or a limit is meant.
+            ("latscope compare a b --fail-if READ", "latscope compare a b --fail-if READ"),
+            ("latscope events 'kind = ", "latscope events 'kind = "),
+            ("latscope events 'kind = wait_cl", "latscope events 'kind = wait_cl"),
+            ("latscope events kind = wait_cl", "latscope events kind = wait_cl"),
+            ("latscope events 'kind = read and wait_cl", "latscope events 'kind = read and wait_class' "),
         ] {
             let mut zsh = command("zsh");
             zsh.arg("-f").args([at("ask"), folder.path().to_path_buf()]).arg(typed);
@@ -110,12 +131,20 @@ fn zsh_and_fish_complete_commands_options_and_fields() {
             ("events \"lat > 1ms and (proc.na", "lat > 1ms and (proc.name"),
             ("compare a.lat --filter wait_cl", "wait_class"),
             ("summary --by kind,wait_cl", "kind,wait_class"),
+            ("heatmap -y que", "queue"),
+            ("ping -y README", "README.md"),
+            ("events \"kind = read and wait_cl", "kind = read and wait_class"),
+            // Nothing where a value or a limit is meant.
+            ("events \"kind = wait_cl", ""),
+            ("events kind = wait_cl", ""),
+            ("compare a b --fail-if READ", ""),
         ] {
             let ask = format!("source {}; complete -C 'latscope {typed}'", at("latscope.fish").display());
             let mut fish = command("fish");
             fish.args(["--no-config", "-c", &ask]).env("HOME", folder.path()).env("PATH", path_with_latscope());
             let offers = end(&mut fish, b"").success();
-            assert_eq!(offers.lines().map(|line| line.split('\t').next().unwrap()).collect::<Vec<_>>(), [offered]);
+            let offers: Vec<&str> = offers.lines().map(|line| line.split('\t').next().unwrap()).collect();
+            assert_eq!(offers.join("\n"), offered, "{typed}");
         }
     }
 }
@@ -172,12 +201,21 @@ fn there_is_a_manual_page_for_every_command() {
     }
     let no_folder = pages.join("latscope.1");
     assert!(latscope(&["man", no_folder.to_str().unwrap()]).failure(2).contains("is no folder; give the name of"));
-    // The name of a command is not that of a folder beside it, and what is written is reported.
+    // The name of a command is not that of a folder beside it, a mistyped one makes none, and what is written is reported.
     std::fs::create_dir(folder.path().join("ping")).unwrap();
     let page = end(command(LATSCOPE).args(["man", "ping"]).current_dir(folder.path()), b"").success();
     assert!(page.contains(".TH latscope-ping 1 "));
-    let mistyped = end(command(LATSCOPE).args(["man", "pnig"]).current_dir(folder.path()), b"");
-    assert!(mistyped.err.ends_with(" manual pages in pnig\n"), "{}", mistyped.err);
+    let man = |name: &str| end(command(LATSCOPE).args(["man", name]).current_dir(folder.path()), b"");
+    let mistyped = man("pnig").failure(2);
+    assert!(
+        mistyped.contains("pnig is neither a command nor a folder; ") && mistyped.contains(", ping, "),
+        "{mistyped}"
+    );
+    assert!(!folder.path().join("pnig").exists());
+    for name in ["./pnig", "new/", "man1"] {
+        let written = man(name).err;
+        assert!(written.ends_with(&format!(" manual pages in {name}\n")), "{written}");
+    }
     assert_eq!(latscope(&["man"]).success(), std::fs::read_to_string(pages.join("latscope.1")).unwrap());
     let ping = std::fs::read_to_string(pages.join("latscope-ping.1")).unwrap();
     assert_eq!(latscope(&["man", "ping"]).success(), ping, "the page of a command by its name");

@@ -1,49 +1,27 @@
 from collections.abc import Sequence
 from os import PathLike
-from typing import TypedDict, final
+from typing import final
+
+from latscope._options import Flamegraph, Fold, Options, Stacks
+
+__all__ = [
+    "Capture",
+    "Error",
+    "Series",
+    "Stream",
+    "Trace",
+    "UsageError",
+    "__version__",
+    "compare",
+    "duration_ns",
+    "formats",
+    "quantity_unit",
+]
 
 __version__: str
 
 class Error(Exception): ...
 class UsageError(Error): ...
-
-class Fold(TypedDict):
-    interval_ns: int | None
-    by: list[str]
-    quantity: str
-    weight: str
-    precision: int | None
-    completed_only: bool
-
-class Options(TypedDict):
-    filter: str | None
-    format: str | None
-    source: str | None
-    latency: str
-    unitstime: str | None
-    unitslat: str | None
-    log_columns: list[str] | None
-    lenient: bool
-    correct_omission_ns: int | None
-    offsets: str | None
-    align_starts: bool
-    tag_file: str | None
-    tag: str | None
-
-class Stacks(TypedDict):
-    by: list[str]
-    width: str | None
-    against: str | None
-    top: int
-    full: bool
-
-class Flamegraph(TypedDict):
-    title: str | None
-    pixels: int
-    icicle: bool
-    color: str
-    min_share: float
-    dark: bool | None
 
 def duration_ns(text: str) -> int: ...
 def quantity_unit(word: str) -> str: ...
@@ -98,7 +76,7 @@ class Trace:
     def stacks(self, stacks: Stacks) -> tuple[str, str]: ...
     def flamegraph(self, stacks: Stacks, look: Flamegraph) -> str: ...
     def spark(self, by: str, most: int, block: tuple[int, int] | None = None) -> tuple[str, str, str]: ...
-    def report(self, title: str) -> str: ...
+    def report(self, title: str | None) -> str: ...
 
 @final
 class Series:

@@ -14,8 +14,10 @@ import pyarrow as pa
 from latscope._native import UsageError, duration_ns, quantity_unit
 
 if TYPE_CHECKING:
-    from latscope._native import Fold
+    from latscope._options import Fold
 
+MOST = 2**63 - 1
+"""The largest whole number of a column."""
 Duration: TypeAlias = "str | timedelta | np.timedelta64"
 """A length of time: ``"10ms"``, or an object that has its unit."""
 
@@ -189,4 +191,20 @@ def percentile_table(lines: str, by: Iterable[str], percentiles: Iterable[float]
             return pa.float64()
         return pa.bool_() if name == "incomplete" else pa.int64()
 
-    return pa.Table.from_pylist(rows, schema=pa.schema([(name, kind(name)) for name in columns]))
+    schema = pa.schema([(name, kind(name)) for name in columns])
+    try:
+        return pa.Table.from_pylist(rows, schema=schema)
+    except pa.ArrowInvalid:
+        floats = {name for name in columns if kind(name) == pa.float64()}
+        return pa.Table.from_pylist([fitted(row, floats) for row in rows], schema=schema)
+
+
+def fitted(row: dict[str, Any], floats: set[str]) -> dict[str, Any]:
+    """Return a row with the nearest numbers that its columns can hold: JSON has those of centuries rounded, some beyond 64 bits."""
+
+    def fit(name: str, value: Any) -> Any:
+        if not isinstance(value, int) or isinstance(value, bool):
+            return value
+        return float(value) if name in floats else min(value, MOST)
+
+    return {name: fit(name, value) for name, value in row.items()}

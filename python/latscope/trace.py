@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from os import PathLike, fspath
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from latscope import _options
     from latscope.arguments import Duration
 
 Paths: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
@@ -117,7 +117,7 @@ class Trace:
         check(source=source, latency=latency, unitstime=unitstime, unitslat=unitslat)
         self._paths = found(paths)
         self._columns = None if columns is None else names(columns)
-        self._options: _native.Options = {
+        self._options: _options.Options = {
             "filter": filter,
             "format": format,
             "source": source,
@@ -316,7 +316,7 @@ class Trace:
         if not is_number(min_share):
             message = f"min_share={min_share!r}: give a number of percent from 0 to 50."
             raise UsageError(message)
-        look: _native.Flamegraph = {
+        look: _options.Flamegraph = {
             "title": title,
             "pixels": pixels,
             "icicle": icicle,
@@ -355,7 +355,7 @@ class Trace:
     def report(self, title: str | None = None) -> Page:
         """Return the interactive page: heat map, selection and explanation, in one file of HTML."""
         check(title=title)
-        return Page(self._native.report(title or ", ".join(Path(path).name for path in self._paths)))
+        return Page(self._native.report(title or None))
 
     def __repr__(self) -> str:
         """Say what it is, in short."""
@@ -369,7 +369,7 @@ class Trace:
         return self._native.quantity(quantity)
 
 
-def _again(paths: list[str], columns: list[str] | None, options: _native.Options) -> Trace:
+def _again(paths: list[str], columns: list[str] | None, options: _options.Options) -> Trace:
     """Return the trace that was pickled."""
     trace = Trace.__new__(Trace)
     trace._paths, trace._columns, trace._options, trace._is_temporary = paths, columns, options, False
@@ -384,7 +384,7 @@ def _stacks(
     *,
     top: int = 20,
     full: bool = False,
-) -> _native.Stacks:
+) -> _options.Stacks:
     if width not in {None, "time", "events", "samples"}:
         message = f"There is no width {width}; use time, events or samples."
         raise UsageError(message)

@@ -9,7 +9,7 @@ use latscope_pipeline::{Error, Explained, Pipeline, Question, SparkApplication, 
 use latscope_series::StackWidth;
 use latscope_view_report::{
     FlameColour, FlamegraphOptions, Flames, ReportOptions, SparkPicture, Theme, fit_report, flamegraph, report_keys,
-    spark,
+    report_title, spark,
 };
 use latscope_view_term::{ExplanationView, Line, Room, SparkLevel, SparkReport, SpotsView, StacksTable};
 use pyo3::prelude::*;
@@ -179,7 +179,7 @@ pub fn is_read_once(pipeline: &Pipeline) -> bool {
 }
 
 /// The interactive page.
-pub fn page(pipeline: &Pipeline, title: String) -> Result<(String, Vec<Context>), Error> {
+pub fn page(pipeline: &Pipeline, title: Option<String>) -> Result<(String, Vec<Context>), Error> {
     let keys = |all: FieldSet| {
         let fields = if is_read_once(pipeline) { FieldSet::EVERY } else { pipeline.present(all) };
         report_keys(|field| fields.contains(field), pipeline.reading().files.len())
@@ -192,7 +192,7 @@ pub fn page(pipeline: &Pipeline, title: String) -> Result<(String, Vec<Context>)
     let waiting = Some(pipeline.passing_unfinished(&contexts)?);
     let traces: Vec<String> = pipeline.reading().files.iter().map(|file| file.display().to_string()).collect();
     let options = ReportOptions {
-        title,
+        title: title.unwrap_or_else(|| report_title(&pipeline.reading().files)),
         wording: WORDING,
         filter: Some(pipeline.reading().filter_text()).filter(|text| !text.is_empty()),
         source: format!("-r {}", traces.join(" -r ")),

@@ -228,8 +228,9 @@ impl Trace {
         application(found, &contexts, level, most)
     }
 
-    /// The interactive page.
-    fn report(&self, py: Python<'_>, title: String) -> PyResult<String> {
+    /// The interactive page; without a title, with that of the program.
+    #[pyo3(signature = (title))]
+    fn report(&self, py: Python<'_>, title: Option<String>) -> PyResult<String> {
         let (page, contexts) = self.ask(py, false, move |pipeline| page(&pipeline, title))?;
         self.notes.note(&contexts);
         Ok(page)

@@ -129,6 +129,38 @@ def test_pictures(data: Data, program: Program, tmp_path: Path) -> None:
     assert "srcdoc=" not in (trace.series("100ms") + trace.series("100ms"))._repr_html_()
 
 
+def test_a_page_has_the_title_of_the_program(data: Data, program: Program, tmp_path: Path) -> None:
+    def title(page: str) -> str:
+        found = re.search("<title>(.*?)</title>", page)
+        assert found is not None
+        return found[1]
+
+    run, printed = tmp_path / "run", tmp_path / "page.html"
+    run.mkdir()
+    (run / "job_clat.1.log").symlink_to(data("fio_log/u_clat.1.log"))
+    for paths in ([data(STORY)], [str(run)], [data(STORY), data("compare/volA.txt")]):
+        program("report", *(word for path in paths for word in ("-r", path)), "-o", str(printed))
+        trace = lat.read(paths)
+        assert title(trace.report()) == title(printed.read_text(encoding="utf-8"))
+        assert title(trace.report("Disk")) == "Disk"
+    assert "job_clat.1.log" in title(lat.read(run).report())
+
+
+def test_times_of_centuries_fit_into_tables(program: Program, tmp_path: Path) -> None:
+    path, most = tmp_path / "most.csv", 2**63 - 1
+    path.write_text(f"time_ns,latency_ns\n{most},{most}\n0,1\n", encoding="utf-8")
+    printed = [row for row in lines(program("percentiles", "-r", str(path), "--json")) if row["count"]]
+    trace = lat.read(path)
+    for table in (trace.percentiles(), trace.series().percentiles()):
+        rows = [row for row in table.to_pylist() if row["count"]]
+        assert [row["time_ns"] for row in rows] == [row["time_ns"] for row in printed]
+        assert [row["max_ns"] for row in rows] == [1, most]
+        assert [row["p50_ns"] for row in rows] == [1, most]
+        assert rows[-1]["mean_ns"] == float(most)
+    one_hour = trace.series("1h").percentiles([50])
+    assert one_hour["p50_ns"].drop_null().to_pylist() == [1, most]
+
+
 def test_what_was_lost_is_said(data: Data) -> None:
     trace = lat.read(data(STORY))
     assert trace.notes == []

@@ -32,7 +32,7 @@ pub mod tests;
 
 pub use agent::Agent;
 pub use alerts::Alerts;
-pub use compare::Compare;
+pub use compare::{Compare, Uncompared};
 pub use convert::{Conversion, Target};
 pub use events::{Events, Sort};
 pub use explain::Explain;
@@ -88,6 +88,8 @@ pub enum Plan {
     SparkSample(SparkSample),
     Percentiles(Reading, Percentiles),
     Compare(Compare),
+    /// Say why nothing is compared, also in the file of results.
+    Uncompared(Uncompared),
     Report(Reading, Report),
     Serve(Reading, Serve),
     Record(Reading, Recording),
@@ -220,7 +222,7 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         Verb::Fields(typed) => Plan::Fields { json: typed.json },
         Verb::Formats(typed) => Plan::Formats { json: typed.json },
         Verb::Completions(typed) => Plan::Say(shell::completions(typed.shell)?),
-        Verb::Man(typed) => shell::pages(typed)?,
+        Verb::Man(typed) => shell::pages(typed, world)?,
     };
     plan.refuse_pictures()?;
     Ok((plan, remarks))

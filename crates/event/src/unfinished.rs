@@ -82,6 +82,25 @@ impl Unfinished {
         Unfinished { what, start_ns: batch.time()[row], at_least_ns: batch.latency()[row], wait, values }
     }
 
+    /// The wait of a thread in words: `pread64 of /data/a by fio, thread 12: direct read`.
+    pub fn wait_of_thread(batch: &Batch, row: usize) -> String {
+        let text = |field| batch.text(field, row);
+        let mut words = text(Field::Name).unwrap_or("a wait").to_string();
+        if let Some(path) = text(Field::Path) {
+            words += &format!(" of {path}");
+        }
+        if let Some(comm) = text(Field::Comm) {
+            words += &format!(" by {comm}");
+        }
+        if let Some(tid) = batch.i64s(Field::Tid).map(|tids| tids[row]).filter(|&tid| tid != MISSING_I64) {
+            words += &format!(", thread {tid}");
+        }
+        if let Some(class) = text(Field::WaitClass) {
+            words += &format!(": {class}");
+        }
+        words
+    }
+
     /// When it was last known to wait, nanoseconds on the trace's clock.
     pub fn end_ns(&self) -> i64 {
         self.start_ns.saturating_add_unsigned(self.at_least_ns)

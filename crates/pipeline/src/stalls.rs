@@ -1,7 +1,7 @@
 //! What waits for long, noted while it waits for views that print nothing before their end.
 
 use crate::Notice;
-use latscope_event::{Batch, Column, Field, MISSING_U64, Mask, Wait, format_size};
+use latscope_event::{Batch, Column, Field, MISSING_U64, Mask, Unfinished, Wait, format_size};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -72,6 +72,9 @@ impl Stalls {
 /// A request in words: `loop0 read 4KiB by dd`.
 pub fn describe(batch: &Batch, row: usize) -> String {
     let text = |field| batch.text(field, row).filter(|text| !text.is_empty());
+    if text(Field::State).is_some() {
+        return Unfinished::wait_of_thread(batch, row);
+    }
     let mut words: Vec<String> = Vec::new();
     words.extend(text(Field::Device).map(str::to_string));
     // The flags of a block request say less than its direction, the name of a call more.

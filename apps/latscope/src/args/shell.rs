@@ -32,7 +32,7 @@ const MAN: &str = "\
 Examples:
   latscope man | less
   latscope man compare | less
-  latscope man man1";
+  latscope man ./man1";
 
 /// Print the manual page, or write a page per command
 ///
@@ -41,6 +41,8 @@ Examples:
 #[command(after_help = MAN)]
 pub struct Man {
     /// Print the page of this command, or write a page per command to this folder [default: print that of latscope]
+    ///
+    /// A folder that does not exist is made where its path has a slash: ./man1.
     #[arg(value_name = "COMMAND|FOLDER")]
     pub folder: Option<PathBuf>,
 }

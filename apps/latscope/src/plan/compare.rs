@@ -10,7 +10,7 @@ use latscope_event::Field;
 use latscope_filter::Filter;
 use latscope_series::compare::{CompareOptions, Limit};
 use latscope_view_report::ComparePicture;
-use std::path::{PathBuf, absolute};
+use std::path::{Path, PathBuf, absolute};
 
 /// Plan of `compare`.
 #[derive(Debug, PartialEq)]
@@ -31,8 +31,30 @@ pub struct Compare {
     pub chart: Option<ComparePicture>,
 }
 
+/// What was typed makes no sense as a comparison, but names a file of results that is there, perhaps from the last run.
+#[derive(Debug, PartialEq)]
+pub struct Uncompared {
+    pub why: String,
+    pub junit: PathBuf,
+    /// What would have been read.
+    pub inputs: Reading,
+}
+
 /// Plans `compare`.
 pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
+    let junit = typed.junit.clone().filter(|path| (world.is_file)(path));
+    let runs = typed.group.iter().filter_map(|text| text.split_once('=')).flat_map(|(_, runs)| runs.split(','));
+    let files = typed.traces.iter().cloned().chain(runs.map(PathBuf::from)).collect();
+    match (comparison(typed, world), junit) {
+        (Err(Failure::Usage(why)), Some(junit)) => {
+            Ok(Plan::Uncompared(Uncompared { why, junit, inputs: Reading { files, ..Reading::default() } }))
+        }
+        (plan, _) => plan,
+    }
+}
+
+fn comparison(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
+    super::refuse_pictures(typed.output.as_deref(), true)?;
     let by = typed.by.as_ref().map(|name| fields("--by", std::slice::from_ref(name))).transpose()?;
     let by = by.and_then(|fields| fields.first().copied());
     let sides = if typed.group.is_empty() { single(&typed, world)? } else { groups(&typed.group)? };
@@ -58,7 +80,8 @@ pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
     };
     let sides =
         sides.into_iter().map(|(name, paths, own)| (name, paths, own.or_else(|| typed.filter.first().cloned())));
-    let sides = sides.map(turns).collect::<Result<_, _>>()?;
+    let sides: Vec<(String, Vec<Reading>)> = sides.map(turns).collect::<Result<_, _>>()?;
+    refuse_standard_input(&sides, by.is_some())?;
     let same =
         |(junit, output): &(&PathBuf, &PathBuf)| junit == output || absolute(junit).ok() == absolute(output).ok();
     if let Some((junit, _)) = typed.junit.as_ref().zip(typed.output.as_ref()).filter(same) {
@@ -94,6 +117,19 @@ pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
         output: typed.output,
         chart,
     }))
+}
+
+/// Fails if standard input would have to be read twice.
+fn refuse_standard_input(sides: &[(String, Vec<Reading>)], is_divided: bool) -> Result<(), Failure> {
+    let files = sides.iter().flat_map(|(_, turns)| turns).flat_map(|reading| &reading.files);
+    match files.filter(|file| *file == Path::new("-")).count() {
+        0 => Ok(()),
+        1 if !is_divided => Ok(()),
+        _ => Err(Failure::Usage(
+            "Standard input (-) can be read only once, and this comparison needs it twice; write it to a file first."
+                .into(),
+        )),
+    }
 }
 
 /// Whether the name of the file asks for Markdown.

@@ -3,9 +3,12 @@
 use super::Plan;
 use crate::Failure;
 use crate::args::{self, Arguments};
+use crate::world::World;
 use clap::{Arg, Command};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
+use latscope_event::Field;
+use latscope_series::Quantity;
 use std::collections::BTreeSet;
 use std::io;
 
@@ -19,6 +22,11 @@ function __latscope_fields --argument-names behind
     set -l word (string unescape -- $typed; or string trim --left --chars "'\"" -- $typed)
     # Without a letter, files are meant rather than a filter.
     test -n "$word" -o "$behind" = ,; or return
+    # Behind an operator stands a value.
+    if test "$behind" != ,
+        contains -- (commandline -opc)[-1] = == !=; and return
+        string match --quiet --regex '[=<>]\s*\S*$|\si?(contains|startswith|endswith|glob|regex|between)\s+\S*$|\s(in|pmatch|intersects)\s*\([^)]*$' -- $word; and return
+    end
     set -l before (string match --regex -- "^.*[$behind]" $word)
     for name in (latscope fields --names 2>/dev/null)
         printf '%s\n' "$before$name"
@@ -69,6 +77,12 @@ fn formats() -> String {
     latscope_capture_file::Format::ALL.iter().map(|format| format.name()).collect::<Vec<_>>().join(" ")
 }
 
+/// What `-y` takes.
+fn quantities() -> String {
+    let quantities = Field::ALL.iter().filter_map(|field| Quantity::from_word(field.name()));
+    quantities.map(Quantity::word).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
+}
+
 /// What completes fields around what clap completes.
 fn bash(command: &Command) -> String {
     let verbs = that_filter(command).join("|");
@@ -86,6 +100,7 @@ fn bash(command: &Command) -> String {
     BASH.replace("@VERBS@", &verbs)
         .replace("@FORMATS@", &formats())
         .replace("@SOURCES@", SOURCES)
+        .replace("@QUANTITIES@", &quantities())
         .replace("@COMMANDS@", &all.join(" "))
         .replace("@FLAGS@", &named(&|argument| !argument.get_action().takes_values()))
         .replace("@FILTERS@", &named(&is_one_of(&FILTERS)))
@@ -96,6 +111,7 @@ fn bash(command: &Command) -> String {
 fn zsh(script: &str) -> String {
     let mut text = String::with_capacity(script.len() + ZSH.len());
     let (sources, formats) = (format!("({SOURCES})"), format!("({})", formats()));
+    let quantities = format!("({})", quantities());
     for line in script.lines() {
         let is_of = |names: &[&str]| {
             names.iter().any(|name| line.contains(&format!("--{name}=[")) || line.contains(&format!("::{name} -- ")))
@@ -103,6 +119,10 @@ fn zsh(script: &str) -> String {
         let ours: Option<&str> = match line {
             _ if line.contains("]:SOURCE:") => Some(&sources),
             _ if line.contains("--format=[") && line.contains("]:NAME:") => Some(&formats),
+            _ if line.contains("]:QUANTITY:") => Some(&quantities),
+            _ if is_of(&["group"]) => Some("_latscope_runs"),
+            // Nothing, not even files.
+            _ if is_of(&["fail-if"]) => Some(" "),
             _ if is_of(&FILTERS) => Some("_latscope_filter"),
             // Columns of logs are no fields.
             _ if is_of(&FIELDS) && !line.contains(":NAMES:") => Some("_latscope_field_list"),
@@ -127,13 +147,16 @@ fn fish(command: &Command) -> String {
     let all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
     let mut script = FISH.replace("@VERBS@", &that_filter(command).join(" "));
     let words = [
-        ("help", "", all.join(" ")),
-        ("man", "", all.join(" ")),
+        ("__fish_seen_subcommand_from help", "", all.join(" ")),
+        ("__fish_seen_subcommand_from man", "", all.join(" ")),
         ("", "-s s -l source", SOURCES.into()),
         ("", "-l format", formats()),
+        ("", "-l fail-if", String::new()),
+        // That of ping has no value.
+        ("not __fish_seen_subcommand_from ping", "-s y -l y", quantities()),
     ];
-    for (verb, option, offered) in words {
-        let when = if verb.is_empty() { String::new() } else { format!(" -n '__fish_seen_subcommand_from {verb}'") };
+    for (when, option, offered) in words {
+        let when = if when.is_empty() { String::new() } else { format!(" -n '{when}'") };
         script += &format!("complete -c latscope{when} {option} -x -a '{offered}'\n");
     }
     for verb in command.get_subcommands() {
@@ -164,13 +187,23 @@ fn fish(command: &Command) -> String {
 }
 
 /// A page per command for a folder, or one to be printed: that of the program, or of a command that is named.
-pub fn pages(typed: args::Man) -> Result<Plan, Failure> {
+pub fn pages(typed: args::Man, world: &World) -> Result<Plan, Failure> {
     let command = Arguments::described();
     let made = |error: io::Error| Failure::Input(error.to_string());
     let Some(folder) = typed.folder else { return page(&command, &command).map(Plan::Say).map_err(made) };
     // A folder that is called like a command is ./NAME.
     if let Some(verb) = folder.to_str().and_then(|name| command.find_subcommand(name)) {
         return page(verb, &command).map(Plan::Say).map_err(made);
+    }
+    // A new folder is made only where a path is given: a word is rather a command that is mistyped.
+    let is_path = folder.as_os_str().as_encoded_bytes().contains(&b'/');
+    if !is_path && !(world.exists)(&folder) {
+        let verbs: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        let (name, verbs) = (folder.display(), verbs.join(", "));
+        return Err(Failure::Usage(format!(
+            "{name} is neither a command nor a folder; to write the manual pages to a new folder, use latscope man ./{name}. \
+             The commands are {verbs}."
+        )));
     }
     let of_each = |verb: &Command| Ok((format!("latscope-{}.1", verb.get_name()), page(verb, &command)?));
     let mut pages = command.get_subcommands().map(of_each).collect::<io::Result<Vec<_>>>().map_err(made)?;

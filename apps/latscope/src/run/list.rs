@@ -80,7 +80,6 @@ pub fn pages(folder: &Path, pages: &[(String, String)]) -> Result<(), Failure> {
     let fails = |error| Failure::Input(format!("{}: Cannot be made: {error}.", folder.display()));
     std::fs::create_dir_all(folder).map_err(fails)?;
     pages.iter().try_for_each(|(name, text)| output::text(Some(&folder.join(name)), text))?;
-    // A command that is mistyped is a new folder, too.
     say!("latscope: {} manual pages in {}", pages.len(), folder.display());
     Ok(())
 }

@@ -59,6 +59,7 @@ fn carry_out(plan: Plan) -> Result<(), Failure> {
             plan.sides.iter().flat_map(|(_, turns)| turns).take(1).for_each(reports::ends_by_signal);
             compare::run(&plan)
         }
+        Plan::Uncompared(plan) => compare::refuse(plan),
         Plan::Report(reading, plan) => report::run(&open(reading, &plan.output)?, &plan),
         Plan::Serve(reading, plan) => serve::run(&reports::open(reading, None)?, &plan),
         Plan::Record(reading, plan) => record::run(&reports::open(reading, Some(&plan.write))?, &plan),

@@ -9,7 +9,7 @@ use latscope_capture_file::is_pipe;
 use latscope_event::{FieldSet, format_duration, format_size};
 use latscope_pipeline::{Error, Pipeline};
 use latscope_series::{Cube, CubeKey};
-use latscope_view_report::{REPORT_TEMPLATE, ReportOptions, fit_report, report, report_keys};
+use latscope_view_report::{REPORT_TEMPLATE, ReportOptions, fit_report, report, report_keys, report_title};
 
 /// Bytes of data per event, and at least and at most, unless a budget is given.
 const BYTES_PER_EVENT: u64 = 1;
@@ -106,11 +106,5 @@ pub fn keys(pipeline: &Pipeline, derives: bool) -> Vec<CubeKey> {
 
 /// What is shown, in short.
 pub fn title(pipeline: &Pipeline) -> String {
-    let reading = pipeline.reading();
-    let name = |path: &std::path::PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
-    match &reading.files[..] {
-        [] => "live capture".into(),
-        [file] => name(file).unwrap_or_else(|| file.display().to_string()),
-        [file, rest @ ..] => format!("{} and {} more", name(file).unwrap_or_default(), rest.len()),
-    }
+    report_title(&pipeline.reading().files)
 }

@@ -253,7 +253,7 @@ impl StackEvents {
             let is_stall = how == Waiting::Counts;
             stalls += u64::from(is_stall);
             if names_all || is_stall && age_ns >= STUCK_NS && context.unfinished.len() < crate::NAMED {
-                let what = in_words(&self.rows.batch, row);
+                let what = Unfinished::wait_of_thread(&self.rows.batch, row);
                 context.unfinished.push(Unfinished::from_row(what, how, &self.rows.batch, row));
             }
         }
@@ -271,25 +271,6 @@ fn is_io(programs: &Programs, names: &Batch, wait: &Wait) -> bool {
     let is_fuse = || names.dictionary(Field::WaitClass).text(doing.stack.wait_class) == Some("FUSE");
     !doing.stack.is_idle
         && (doing.state == State::DiskSleep || doing.state == State::Sleep && (is_async() || is_fuse()))
-}
-
-/// `pread64 of /data/a by fio, thread 12: direct read`.
-fn in_words(batch: &Batch, row: usize) -> String {
-    let text = |field| batch.text(field, row);
-    let mut words = text(Field::Name).unwrap_or("a wait").to_string();
-    if let Some(path) = text(Field::Path) {
-        words += &format!(" of {path}");
-    }
-    if let Some(comm) = text(Field::Comm) {
-        words += &format!(" by {comm}");
-    }
-    if let Some(tid) = batch.i64s(Field::Tid) {
-        words += &format!(", thread {}", tid[row]);
-    }
-    if let Some(class) = text(Field::WaitClass) {
-        words += &format!(": {class}");
-    }
-    words
 }
 
 impl Events for StackEvents {

@@ -9,6 +9,14 @@ _latscope_files() {
     mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 }
 
+# Nothing is offered, not even files.
+_latscope_nothing() {
+    compopt +o default +o bashdefault 2>/dev/null
+    COMPREPLY=()
+}
+# A filter that ends in an operator, or in one and the start of its value.
+_latscope_value='[=<>][[:space:]]*[^[:space:]]*$|[[:space:]]i?(contains|startswith|endswith|glob|regex|between)[[:space:]]+[^[:space:]]*$|[[:space:]](in|pmatch|intersects)[[:space:]]*\([^)]*$'
+
 _latscope_with_fields() {
     local word=$2 previous=$3 before last names is_value=
     # bash takes an equals sign for a word.
@@ -30,6 +38,17 @@ _latscope_with_fields() {
             ;;
         --format)
             COMPREPLY=($(compgen -W '@FORMATS@' -- "$word"))
+            return
+            ;;
+        -y | --y)
+            # That of ping has no value.
+            if [[ ${COMP_WORDS[1]} != ping ]]; then
+                COMPREPLY=($(compgen -W '@QUANTITIES@' -- "$word"))
+                return
+            fi
+            ;;
+        --fail-if)
+            _latscope_nothing
             return
             ;;
         @FIELDS@)
@@ -61,6 +80,10 @@ _latscope_with_fields() {
         return
     fi
     case ${COMP_WORDS[1]} in @VERBS@) ;; *) [[ $previous == --filter ]] || return ;; esac
+    if [[ -n $is_value && $previous != -* || $word =~ $_latscope_value ]]; then
+        _latscope_nothing
+        return
+    fi
     case $previous in
         @FILTERS@) ;;
         @FLAGS@) [[ -z $is_value ]] || return ;;

@@ -6,21 +6,22 @@ mod same;
 
 use super::{output, reports};
 use crate::Failure;
-use crate::plan::{Compare as Plan, Reading, Shape};
+use crate::plan::{Compare as Plan, Reading, Shape, Uncompared};
 use labs::Experiment;
+use latscope_capture_file::{is_over, is_pipe};
 use latscope_event::Context;
-use latscope_pipeline::{Subject, compare_sides, unlike};
+use latscope_pipeline::{Control, Pipeline, Subject, compare_sides, unlike};
 use latscope_series::Quantity;
 use latscope_series::compare::{CompareError, Judgement, Limit};
 use latscope_view_report::CompareSide;
 use latscope_view_term::CompareTable;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub fn run(plan: &Plan) -> Result<(), Failure> {
     match compared(plan) {
         Ok(verdict) => verdict.map_or(Ok(()), Err),
         Err(failure) => {
-            if let Failure::Input(sentence) = &failure {
+            if let Failure::Input(sentence) | Failure::Usage(sentence) = &failure {
                 leave_no_older_result(plan, sentence);
             }
             Err(failure)
@@ -28,17 +29,41 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     }
 }
 
+/// Fails as what was typed makes no sense.
+pub fn refuse(plan: Uncompared) -> Result<(), Failure> {
+    let Uncompared { why, junit, inputs } = plan;
+    replace_result(&[inputs], &junit, &CompareTable::junit_of_failure(&why));
+    Err(Failure::Usage(why))
+}
+
 /// A job publishes the results that it finds, and must not find those of its last run.
 fn leave_no_older_result(plan: &Plan, sentence: &str) {
-    let markdown = plan.output.as_deref().filter(|_| plan.markdown && plan.chart.is_none());
-    let texts = [
-        (plan.junit.as_deref(), CompareTable::junit_of_failure(sentence)),
-        (markdown, CompareTable::markdown_of_failure(sentence)),
-    ];
-    for (path, text) in texts.iter().filter(|(path, _)| path.is_some()) {
-        if let Err(failure) = output::text(*path, text) {
-            say!("latscope: {failure}");
-        }
+    let inputs: Vec<Reading> = plan.sides.iter().flat_map(|(_, turns)| turns).cloned().collect();
+    if let Some(junit) = &plan.junit {
+        replace_result(&inputs, junit, &CompareTable::junit_of_failure(sentence));
+    }
+    if let Some(markdown) = plan.output.as_deref().filter(|_| plan.markdown && plan.chart.is_none()) {
+        replace_result(&inputs, markdown, &CompareTable::markdown_of_failure(sentence));
+    }
+}
+
+/// Writes why there is no result in the place of one, unless that place is one of the inputs.
+fn replace_result(inputs: &[Reading], path: &Path, text: &str) {
+    let is_input = |reading: &Reading| {
+        let mut reading = reading.clone();
+        // What can be read once is no file that could be replaced, and may have to be waited for.
+        reading.files.retain(|file| !is_pipe(file));
+        let files: Vec<PathBuf> = match Pipeline::open(reading.clone(), Control::default()) {
+            Ok(pipeline) => pipeline.reading().inputs().collect(),
+            Err(_) => reading.inputs().collect(),
+        };
+        output::refuse_inputs(&files, Some(path)).is_err()
+    };
+    if path.exists() && inputs.iter().any(is_input) {
+        return;
+    }
+    if let Err(failure) = output::text(Some(path), text) {
+        say!("latscope: {failure}");
     }
 }
 
@@ -76,7 +101,9 @@ fn read_all(sides: &[(String, Vec<Reading>)], quantity: Quantity) -> Result<Vec<
     let open = |reading| reports::open(reading, None);
     let subjects = sides.iter().map(|(name, turns)| Subject::read(name.clone(), turns, quantity, open));
     let subjects: Vec<Subject> = subjects.collect::<Result<_, Failure>>()?;
-    reports::refuse_interrupted()?;
+    if is_over() {
+        return Err(Failure::Input("Interrupted while the traces were read; nothing was compared.".into()));
+    }
     same::refuse_same_requests(sides, &subjects)?;
     Ok(subjects)
 }
