@@ -1,6 +1,6 @@
 //! Attempts at tasks, the cores that they hold, and what a log does not say.
 
-use super::{Log, MS, START, Task, number, task, words};
+use super::{Log, MIB, MS, START, Task, number, task, words};
 use crate::program::latscope;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

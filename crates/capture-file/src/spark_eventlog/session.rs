@@ -292,9 +292,14 @@ impl<'a, 'b> Session<'a, 'b> {
             Event::JobEnd(job) => {
                 let has_failed = job.result.result != "JobSucceeded";
                 // Of one that failed it counts that it did, even if the log lacks its start.
-                let failed =
-                    || About { start_ns: job.at_ms.filter(|_| has_failed).and_then(|ms| moment(ms).ok()), ..NOTHING };
-                let about = self.jobs.remove(&job.id).unwrap_or_else(failed);
+                let about = match self.jobs.remove(&job.id) {
+                    None if has_failed => About {
+                        job: self.rows.batch.intern(Field::Job, job.id.to_string().as_bytes()),
+                        start_ns: job.at_ms.and_then(|ms| moment(ms).ok()),
+                        ..NOTHING
+                    },
+                    known => known.unwrap_or(NOTHING),
+                };
                 if !has_failed {
                     self.complete_stages_of(job.id);
                 }

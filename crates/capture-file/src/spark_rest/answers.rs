@@ -438,6 +438,11 @@ impl Task {
         matches!(&*self.status, "SUCCESS" | "FAILED" | "KILLED")
     }
 
+    /// Whether it is done again, though it had succeeded: the executor with its results was lost.
+    pub fn is_resubmitted(&self) -> bool {
+        self.is_over() && self.reason() == "Resubmitted"
+    }
+
     /// Until when it is known to have run.
     pub fn latest_ms(&self) -> Option<i64> {
         moment(self.launch_time.as_deref())?.checked_add(self.duration?)

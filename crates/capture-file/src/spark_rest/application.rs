@@ -63,6 +63,8 @@ struct Known {
     pages: Vec<bool>,
     running: BTreeSet<i64>,
     ended: BTreeSet<i64>,
+    /// Those whose results were lost after they had ended: the driver counts two ends of each.
+    resubmitted: BTreeSet<i64>,
 }
 
 /// Jobs or executions, which have successive numbers.
@@ -340,6 +342,8 @@ impl Application {
             let (offset, sort) = (page * PAGE, "sortBy=ID");
             let what = format!("/stages/{}/{}/taskList?offset={offset}&length={PAGE}&{sort}", id.0, id.1);
             let tasks: Vec<Task> = server.ask(&what)?.unwrap_or_default();
+            let again = tasks.iter().filter(|task| task.is_resubmitted());
+            known.resubmitted.extend(again.map(|task| task.task_id));
             for task in &tasks {
                 if task.is_over() && !known.ended.contains(&task.task_id) {
                     known.running.remove(&task.task_id);
@@ -369,7 +373,8 @@ impl Application {
         bound(&mut self.failures);
         if stage.is_over() {
             self.lines.extend(stage.ends());
-            let lost = stage.ended_tasks().saturating_sub(known.ended.len() as i64).max(known.running.len() as i64);
+            let named = (known.ended.len() + known.resubmitted.len()) as i64;
+            let lost = stage.ended_tasks().saturating_sub(named).max(known.running.len() as i64);
             self.lines.extend(answers::forgotten(lost.unsigned_abs(), &known.running, 0));
             // What it did is not asked for again.
             known = Known { has_ended: true, ended_ms: stage.ended_ms(), ..Known::default() };
