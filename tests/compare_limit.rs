@@ -311,7 +311,7 @@ fn a_run_that_may_stand_still_or_lacks_requests_is_undecided() {
         (&base, &many, "p50 > 20%", 0),
         (&base, &many, "p90 > 20%", 3),
         (&many, &base, "p90 > 20%", 3),
-        (&base, &many, "mean > 50%", 3),
+        (&base, &many, "mean > 100%", 3),
     ] {
         let (status_is, said) = judged(one, other, limit);
         assert_eq!(status_is, Some(status), "{limit}: {said}");

@@ -165,7 +165,7 @@ fn a_wait_from_before_a_recording_decides_no_limit_that_it_may_exceed() {
         }
         batch
     };
-    let write = |start_ns: i64| {
+    let write = |start_ns: i64, first_ns: i64| {
         let hung = batch(&[(start_ns, (5 * SECOND - start_ns) as u64)]);
         let mut context = Context::new("made up", Clock::unanchored("none"));
         context.begun_before_ns = vec![0];
@@ -173,11 +173,11 @@ fn a_wait_from_before_a_recording_decides_no_limit_that_it_may_exceed() {
         context.knows_unfinished = true;
         let out = std::fs::File::create(&path).unwrap();
         let mut writer = LatWriter::create(out, FieldSet::ALWAYS, &context).unwrap();
-        writer.write(&batch(&[(0, 2_000_000), (SECOND, 2_000_000), (4 * SECOND, 2_000_000)]), None).unwrap();
+        writer.write(&batch(&[(first_ns, 2_000_000), (SECOND, 2_000_000), (4 * SECOND, 2_000_000)]), None).unwrap();
         writer.finish(&context).unwrap();
     };
     let judged = |limit: &str| latscope(&["percentiles", "-r", path.to_str().unwrap(), "-i", "1s", "--fail-if", limit]);
-    write(0);
+    write(0, 0);
     for limit in ["max > 6s", "oldest > 6s", "p99 > 6s or rate > 1000"] {
         let printed = judged(limit).failure(3);
         let why = "cannot be decided: 1 wait had begun before the capture, so of the longest only a lower bound is known (5s)";
@@ -193,7 +193,10 @@ fn a_wait_from_before_a_recording_decides_no_limit_that_it_may_exceed() {
     assert!(shown.contains(">=4s") && shown.lines().any(|line| line.trim_end().ends_with(">=5s")), "{shown}");
     let note = "1 wait had begun before the capture and counts from its start: at least 2ms";
     assert!(said.contains(note), "{said}");
-    // This one began while the capture saw it.
-    write(SECOND / 2);
+    // This one began while the capture saw it, but the first that completed had begun before.
+    write(SECOND / 2, 0);
+    judged("oldest > 6s").success();
+    judged("max > 6s").failure(3);
+    write(SECOND / 2, 10_000_000);
     judged("max > 6s or oldest > 6s").success();
 }

@@ -20,7 +20,6 @@ mod compare;
 mod compare_labs;
 mod compare_limit;
 mod compare_one;
-mod compare_same;
 mod consumer;
 mod covered;
 mod derived;

@@ -208,7 +208,7 @@ fn there_is_a_manual_page_for_every_command() {
     let man = |name: &str| end(command(LATSCOPE).args(["man", name]).current_dir(folder.path()), b"");
     let mistyped = man("pnig").failure(2);
     assert!(
-        mistyped.contains("pnig is neither a command nor a folder; ") && mistyped.contains(", ping, "),
+        mistyped.contains("pnig is neither a command nor a folder; ") && mistyped.contains(", ping."),
         "{mistyped}"
     );
     assert!(!folder.path().join("pnig").exists());

@@ -110,7 +110,7 @@ impl Log {
     }
 
     fn task(&mut self, task: &Task) {
-        let run = task.span.1 - task.span.0 - task.deserialize - task.delay;
+        let run = (task.span.1 - task.span.0 - task.deserialize - task.delay).max(0);
         let metrics = json!({"Executor Deserialize Time": task.deserialize, "Executor Deserialize CPU Time": 0, "Executor Run Time": run,
             "Executor CPU Time": task.cpu * MS, "Peak Execution Memory": task.peak, "Result Size": 0, "JVM GC Time": task.gc,
             "Result Serialization Time": 0, "Memory Bytes Spilled": task.spilled, "Disk Bytes Spilled": task.spilled / 2,
@@ -578,7 +578,7 @@ fn an_end_before_the_launch_and_a_second_end_are_no_tasks() {
     let reason = json!({"Reason": "Resubmitted"});
     tasks.extend([1, 2].map(|id| Task { reason: reason.clone(), ..eight().remove(id) }));
     let plain = log_of(&eight()).report();
-    tasks.push(task(0, 70, "1", (500, 400)));
+    tasks.push(Task { is_lost: true, ..task(0, 70, "1", (500, 400)) });
     let ended = log_of(&tasks).run(&["--json"]);
     for words in ["2 more ends of tasks that the log had already", "1 event left out: the latency is negative"] {
         assert!(ended.err.contains(words), "{}", ended.err);

@@ -160,7 +160,9 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         let Some((end_ns, latency_ns, bytes, label)) = row else {
             // A header is one line with letters before all rows.
             if rows.count > 0 || first_bad.is_some() || line.is_err() {
-                rows.context.tally.add(Anomaly::UnparsedLines, 1);
+                let is_cut = line.is_ok_and(|line| !line.ends_with(b"\n"));
+                let anomaly = if is_cut { Anomaly::Truncated } else { Anomaly::UnparsedLines };
+                rows.context.tally.add(anomaly, 1);
             }
             first_bad = first_bad.or(Some(number));
             is_too_large |= line.is_ok_and(|line| parse(line, 1, 1).is_some());

@@ -142,6 +142,13 @@ mod tests {
         assert!(stack.len() < 1100, "{}", stack.len());
         assert_eq!(frames(&stack).count(), 2);
         assert_eq!(frames(&stack).next_back().unwrap().name, "[unknown]");
+        for mark in ["_[k]", "_[j]", "_[i]"] {
+            let mut stack = String::new();
+            push_frame(&mut stack, &format!("tail{mark}"), FrameKind::User);
+            push_frame(&mut stack, &format!("tail{mark}"), FrameKind::Kernel);
+            let kinds: Vec<FrameKind> = frames(&stack).map(|frame| frame.kind).collect();
+            assert_eq!(kinds, [FrameKind::User, FrameKind::Kernel], "{stack}");
+        }
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub struct Unknown {
 
 impl Unknown {
     /// Of traces, as far as the filter lets them through and they are known one by one.
-    pub fn of(reading: &Reading, contexts: &[Context]) -> Unknown {
+    pub fn from_contexts(reading: &Reading, contexts: &[Context]) -> Unknown {
         let mut all = Unknown::default();
         for context in contexts {
             // Of many without a completion only some are known.
@@ -348,7 +348,7 @@ impl Subject {
             for context in contexts.iter().filter(|_| is_latency) {
                 self.waiting.add(&waiting_of(reading, context), context, true);
             }
-            self.unknown.push(Unknown::of(reading, &contexts));
+            self.unknown.push(Unknown::from_contexts(reading, &contexts));
             let source = source_of(reading);
             self.contexts.extend(contexts);
             // Of one histogram nobody knows when in it requests completed.
@@ -388,7 +388,7 @@ impl Subject {
             }
         }
         let source = source_of(reading);
-        self.unknown.push(Unknown::of(reading, &contexts));
+        self.unknown.push(Unknown::from_contexts(reading, &contexts));
         self.contexts.extend(contexts);
         let stills = completions.map(|completions| Standstills::new(completions, &hanging)).unwrap_or_default();
         self.turns.push(Turn { source, waiting: hanging.len() as u64, stills, ..gather.finish() });

@@ -89,3 +89,35 @@ pub fn describe(batch: &Batch, row: usize) -> String {
     words.extend(text(Field::Comm).map(|comm| format!("by {comm}")));
     if words.is_empty() { "a request".into() } else { words.join(" ") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latscope_event::FieldSet;
+
+    #[test]
+    fn waits_of_threads_have_their_call_thread_and_class() {
+        let texts = [
+            (Field::Device, "loop0"),
+            (Field::Kind, "wait"),
+            (Field::Name, "pread64"),
+            (Field::Path, "/dev/loop0"),
+            (Field::Comm, "dd"),
+            (Field::WaitClass, "direct read"),
+        ];
+        for (state, words) in [
+            (Some("disk sleep"), "pread64 of /dev/loop0 by dd, thread 7: direct read"),
+            (None, "loop0 pread64 of /dev/loop0 by dd"),
+        ] {
+            let fields = texts.map(|(field, _)| field);
+            let mut batch = Batch::new(FieldSet::ALWAYS.with(&fields).with(&[Field::Tid, Field::State]));
+            batch.push_i64(Field::Time, 0);
+            batch.push_u64(Field::Latency, 1);
+            batch.push_i64(Field::Tid, 7);
+            texts.iter().for_each(|(field, text)| batch.push_text(*field, Some(text.as_bytes())));
+            batch.push_text(Field::State, state.map(str::as_bytes));
+            batch.end_row();
+            assert_eq!(describe(&batch, 0), words);
+        }
+    }
+}

@@ -320,7 +320,7 @@ mod tests {
 
     /// One event of that many milliseconds for each interval and group.
     fn series(events: &[(i64, &str, u64)]) -> HistogramSeries {
-        let by = vec![latscope_event::Field::Host];
+        let by = vec![Field::Host];
         let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, by, 1_000_000_000);
         for &(interval, host, ms) in events {
             let mut histogram = Histogram::new(Grid::FINE, false);

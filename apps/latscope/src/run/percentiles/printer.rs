@@ -127,7 +127,7 @@ impl Printer<'_> {
             if longer.is_some_and(|longer| longer.exceeded().is_some()) {
                 return Err(lower_bounds(watch.threshold(), contexts));
             }
-            let unknown = Unknown::of(reading, contexts);
+            let unknown = Unknown::from_contexts(reading, contexts);
             if watch.threshold().may_rise_by_lost(unknown.share(events), unknown.oldest_ns) {
                 return Err(Failure::Input(format!(
                     "--fail-if {} cannot be decided: nobody knows the latencies of {}, beside {} that completed, as records or \
