@@ -189,3 +189,15 @@ fn limits_too_small_for_a_file_are_refused() {
         assert!(refused.contains(printed), "{refused}");
     }
 }
+
+/// Of waits that no sample saw, nobody knows how long they lasted.
+#[test]
+fn samples_that_saw_nothing_decide_no_percentile() {
+    let Some(_alone) = alone() else { return };
+    for (limit, status) in [("p99 > 1ms", 3), ("over(1ms) > 10%", 3), ("mean > 1ms", 3), ("oldest > 1m", 0)] {
+        let words =
+            ["percentiles", "-s", "stacks", "-i", "500ms", "--for", "1s", "--fail-if", limit, "comm = nosuchthread"];
+        let ended = latscope(&words);
+        assert_eq!(ended.status, Some(status), "{limit}: {}", ended.err);
+    }
+}

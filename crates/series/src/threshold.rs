@@ -300,6 +300,7 @@ impl Threshold {
             Metric::Quantile(quantile) => share > (1.0 - quantile) / 2.0,
             Metric::Mean => share > OF_MEAN,
             Metric::Max => oldest_ns as f64 > bound.value,
+            Metric::Over(_) => share > bound.value,
             _ => false,
         };
         self.condition.bounds().iter().any(|bound| bound.above && may_rise(bound))

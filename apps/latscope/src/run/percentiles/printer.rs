@@ -113,8 +113,10 @@ impl Printer<'_> {
         let Some(watch) = &watch else { return Ok(()) };
         let finding = watch.exceeded().map(|exceeded| exceeded.worst.1);
         let sampled_ns = sampled_every_ns(pipeline, contexts)?;
+        // Of nothing that was seen nobody knows how long it lasted.
+        let is_unseen = events == 0 && finding.is_none() && watch.threshold().may_rise_by_lost(1.0, 0);
         if let Some(interval_ns) = sampled_ns
-            && (events == 0 || watch.threshold().is_unsure_of_samples(finding.as_ref(), interval_ns, longest_ns))
+            && (is_unseen || watch.threshold().is_unsure_of_samples(finding.as_ref(), interval_ns, longest_ns))
         {
             return Err(Failure::Input(format!(
                 "--fail-if {} cannot be decided: threads were sampled, so latencies are known to within {} (for times on a CPU, a tick), \
