@@ -166,7 +166,7 @@ impl Sparse {
         let totals = &mut raised.totals;
         totals.sum += u128::from(to.saturating_sub(value)) * u128::from(count);
         totals.max = totals.max.max(to);
-        if let [] = self.indices[..] {
+        if self.indices.is_empty() {
             totals.min = to;
         }
         let totals = raised.totals;

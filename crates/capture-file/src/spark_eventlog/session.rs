@@ -398,7 +398,9 @@ impl<'a, 'b> Session<'a, 'b> {
             Event::Forgotten(forgotten) => {
                 self.add_missing(forgotten.parts);
                 self.rows.context.tally.add(Anomaly::LostTasks, forgotten.tasks);
-                forgotten.running.iter().for_each(|task| drop(self.running.remove(task)));
+                for task in &forgotten.running {
+                    self.running.remove(task);
+                }
             }
             Event::LogStart(start) => {
                 if let Some(source) = &start.source {
