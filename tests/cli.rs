@@ -355,3 +355,11 @@ fn an_error_of_a_file_ends_with_what_helps() {
     fails(&["summary", "-r", &text], 3, &["in this unit. Give their units with --unitstime"]);
     fails(&["events", "-r", &hist], 3, &["not single events. Use percentiles"]);
 }
+
+#[test]
+fn a_source_is_given_once() {
+    for sources in ["offcpu=1ms,offcpu=500ms", "stacks,oncpu=999hz,oncpu=10hz", "stacks,stacks"] {
+        let name = sources.rsplit(',').next().unwrap().split('=').next().unwrap();
+        fails(&["record", "-s", sources, "-w", "t.lat"], 2, &[&format!("{name} is given twice")]);
+    }
+}
