@@ -32,8 +32,12 @@ struct cfs_rq {
 struct sched_entity {
 	struct cfs_rq *cfs_rq;
 } KERNEL;
+struct sched_info {
+	unsigned long long run_delay, last_queued;
+} KERNEL;
 struct task_struct {
 	struct sched_entity se;
+	struct sched_info sched_info;
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;

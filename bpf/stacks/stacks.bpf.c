@@ -38,7 +38,7 @@ struct {
 struct known {
 	u64 sampled; /* its switches when it was last sampled, and one; 0 when it is to be sampled anew */
 	u64 out_ns; /* when it left the CPU, of the scheduler's clock; 0 when it is on one, or nobody looked */
-	u64 woken_ns; /* of the same clock */
+	u64 queued_ns; /* what it had waited for a CPU by then, of all its life */
 	u32 sampled_state;
 	u32 out_state;
 };
@@ -93,6 +93,31 @@ static __always_inline u64 monotonic(u64 stamp, u64 now)
 {
 	stamp = stamp ? stamp + scheduler.behind : 0;
 	return stamp < now ? stamp : now;
+}
+
+/*
+ * How long a thread has waited for a CPU in all its life, up to `now` of the scheduler's clock. That is the scheduler's own account: a
+ * program at each wakeup would cost as much as the one at each switch. 0 where the kernel keeps no account (no CONFIG_SCHED_INFO).
+ */
+static __always_inline u64 queued_of(struct task_struct *task, u64 now)
+{
+	u64 since;
+
+	if (!bpf_core_field_exists(struct task_struct, sched_info))
+		return 0;
+	since = task->sched_info.last_queued;
+	/* Clocks of CPUs may differ. */
+	return task->sched_info.run_delay + (since && now > since ? now - since : 0);
+}
+
+/* When the thread of a wait that began at `since` and is at `now` could run again; 0 when it cannot. Any clock. */
+static __always_inline u64 woken_at(const struct known *is, u64 queued, u64 since, u64 now)
+{
+	u64 waited = queued - is->queued_ns;
+
+	if (!waited)
+		return 0;
+	return now > since && now - since > waited ? now - waited : since;
 }
 
 static __always_inline void count_many(u32 what, u64 by)
@@ -288,7 +313,7 @@ int sample(struct bpf_iter__task *about)
 		state = 0;
 	else if (config.threshold_ns != NO_THRESHOLD && !is->out_ns && scheduler.looked_ns) {
 		/* It left the CPU before anybody looked: its wait counts from now on. */
-		is->woken_ns = 0;
+		is->queued_ns = queued_of(task, now - scheduler.behind);
 		is->out_state = state;
 		is->out_ns = now - scheduler.behind;
 	}
@@ -315,7 +340,8 @@ int sample(struct bpf_iter__task *about)
 	to->stamp_ns = now;
 	to->state = state;
 	to->since_ns = monotonic(is->out_ns, now);
-	to->woken_ns = monotonic(is->woken_ns, now);
+	if (to->since_ns)
+		to->woken_ns = woken_at(is, queued_of(task, now - scheduler.behind), to->since_ns, now);
 	if (runs)
 		to->flags |= FLAG_RUNNING;
 	else {
@@ -387,7 +413,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *from, struct task_struc
 		is = bpf_task_storage_get(&known, from, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (is) {
 			is->out_ns = now;
-			is->woken_ns = 0;
+			is->queued_ns = queued_of(from, now);
 			is->out_state = preempt ? 0 : state;
 		}
 	}
@@ -409,8 +435,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *from, struct task_struc
 		to->stamp_ns = bpf_ktime_get_ns();
 		to->state = is->out_state;
 		to->since_ns = to->stamp_ns - away;
-		if (is->woken_ns)
-			to->woken_ns = to->since_ns + (is->woken_ns > is->out_ns ? is->woken_ns - is->out_ns : 0);
+		to->woken_ns = woken_at(is, queued_of(next, now), to->since_ns, to->stamp_ns);
 		if (BPF_CORE_READ_BITFIELD(next, in_iowait))
 			to->flags |= FLAG_IOWAIT;
 		put_kernel_stack(desk, bpf_get_task_stack(next, desk->to.texts, KERNEL_FRAMES * sizeof(u64), 0));
@@ -426,17 +451,6 @@ int BPF_PROG(switched, bool preempt, struct task_struct *from, struct task_struc
 		put(desk);
 	}
 	is->out_ns = 0;
-	return 0;
-}
-
-/* It can run from now on, and waits for a CPU. */
-SEC("tp_btf/sched_wakeup")
-int BPF_PROG(woken, struct task_struct *task)
-{
-	struct known *is = bpf_task_storage_get(&known, task, 0, 0);
-
-	if (is && is->out_ns && !is->woken_ns)
-		is->woken_ns = scheduler_clock(task);
 	return 0;
 }
 

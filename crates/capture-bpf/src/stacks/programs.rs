@@ -106,7 +106,7 @@ impl Programs {
                     kernel.release
                 )));
             }
-            programs.extend(["switched", "woken"]);
+            programs.push("switched");
         }
         if kinds.on_cpu {
             programs.push("tick");
@@ -139,7 +139,6 @@ impl Programs {
             context.properties.insert("stacks.user_of_waits".into(), how.into());
         }
         if kinds.off_cpu {
-            loaded.attach("woken")?;
             loaded.attach("switched")?;
             // The sampler counts in the scheduler's clock, which the programs know from the first switch on: this one.
             std::thread::sleep(Duration::from_millis(1));
