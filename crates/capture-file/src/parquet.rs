@@ -4,6 +4,7 @@
 //! no type that one of those programs cannot read: no unsigned integers, no nanosecond timestamps.
 
 mod checksum;
+mod groups;
 mod guard;
 mod read;
 mod series;
@@ -17,13 +18,10 @@ use crate::Detected;
 use crate::arrow_columns::{context_json, io_error};
 use crate::input::Input;
 use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use ::parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
 use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::errors::ParquetError;
-use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
-use arrow_schema::SchemaRef;
-use checksum::Summed;
+use groups::Groups;
 use latscope_event::Context;
 use std::io::{self, Write};
 
@@ -58,31 +56,13 @@ fn properties() -> WriterPropertiesBuilder {
         .set_dictionary_enabled(false)
 }
 
-fn writer<W: Write + Send>(
-    writer: W,
-    schema: SchemaRef,
-    properties: WriterProperties,
-) -> io::Result<ArrowWriter<Summed<W>>> {
-    // The Arrow schema in the metadata would make some readers show categories instead of plain texts.
-    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
-    ArrowWriter::try_new_with_options(Summed::new(writer), schema, options).map_err(parquet_io_error)
-}
-
 /// Writes the context and these pairs into the metadata, and ends the file.
-fn close<W: Write + Send>(
-    mut writer: ArrowWriter<Summed<W>>,
-    context: &Context,
-    pairs: &[(&str, String)],
-) -> io::Result<W> {
-    writer.flush().map_err(parquet_io_error)?;
-    let blocks = writer.inner_mut().end_blocks();
-    let json = context_json(context, true)?;
-    let own = [(crate::lat::CONTEXT_KEY, &json), (crate::lat::VERSION_KEY, &crate::lat::VERSION.to_string())];
-    let sums = [(checksum::BLOCKS_KEY, &blocks), (checksum::END_KEY, &checksum::NOT_YET.to_string())];
-    for (key, value) in own.into_iter().chain(pairs.iter().map(|(key, value)| (*key, value))).chain(sums) {
-        writer.append_key_value_metadata(KeyValue::new(key.to_string(), value.clone()));
-    }
-    writer.into_inner().map_err(parquet_io_error)?.finish()
+fn close<W: Write + Send>(groups: Groups<W>, context: &Context, pairs: &[(&str, String)]) -> io::Result<W> {
+    let own = [
+        (crate::lat::CONTEXT_KEY, context_json(context, true)?),
+        (crate::lat::VERSION_KEY, crate::lat::VERSION.to_string()),
+    ];
+    groups.finish(&[&own, pairs].concat())
 }
 
 /// A Parquet error as what it mostly is: the disk is full, the pipe closed.

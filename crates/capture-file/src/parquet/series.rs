@@ -1,7 +1,8 @@
 //! A series of histograms in Parquet: a row for each interval and group, with the non-empty buckets as two lists.
 
+use super::groups::Groups;
 use super::read::{context, integers, load, next, open};
-use super::{SERIES_KEY, close, parquet_io_error, properties, value, writer};
+use super::{SERIES_KEY, close, properties, value};
 use crate::arrow_columns::io_error;
 use crate::input::Input;
 use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
@@ -68,12 +69,13 @@ fn write<W: Write + Send>(
     with_waiting: bool,
 ) -> io::Result<W> {
     let schema = schema(header, with_waiting)?;
-    let mut properties = properties().set_max_row_group_bytes(Some(GROUP_BYTES));
+    let mut properties = properties();
     let repeating = header.group_fields.iter().map(String::as_str).chain(["time_ns", "width_ns", "grid"]);
     for name in repeating {
         properties = properties.set_column_dictionary_enabled(ColumnPath::new(vec![name.into()]), true);
     }
-    let mut writer = writer(to, schema.clone(), properties.build())?;
+    let mut groups = Groups::create(to, &schema, properties.build())?;
+    let (mut held, mut held_bytes) = (Vec::new(), 0);
     let has_any = |row: &SeriesRow| row.histogram.totals().count > 0 || with_waiting && row.waiting.is_some();
     let mut rows = rows.into_iter().filter(has_any);
     loop {
@@ -85,12 +87,19 @@ fn write<W: Write + Send>(
             return Err(io::Error::other("A row of the series and its header differ in the number of groups."));
         }
         let records = records(&chunk, header, schema.clone()).map_err(io_error)?;
-        writer.write(&records).map_err(parquet_io_error)?;
+        held_bytes += records.get_array_memory_size();
+        held.push(records);
+        if held_bytes >= GROUP_BYTES {
+            groups.write(&held)?;
+            held.clear();
+            held_bytes = 0;
+        }
     }
+    groups.write(&held)?;
     let description = serde_json::json!({
         "group_fields": header.group_fields, "value": header.value, "weight": header.weight,
     });
-    close(writer, context, &[(SERIES_KEY, description.to_string())])
+    close(groups, context, &[(SERIES_KEY, description.to_string())])
 }
 
 fn schema(header: &SeriesHeader, with_waiting: bool) -> io::Result<SchemaRef> {

@@ -1,11 +1,10 @@
 //! Events to Parquet, sorted by their start.
 
-use super::checksum::Summed;
-use super::{close, parquet_io_error, properties, writer};
+use super::groups::Groups;
+use super::{close, properties};
 use crate::arrow_columns::{Gathered, Unsigned, io_error, schema, selected};
 use arrow_schema::SchemaRef;
 use latscope_event::{Batch, Context, Field, FieldSet, FieldType, Mask};
-use parquet::arrow::ArrowWriter;
 use parquet::basic::Encoding;
 use parquet::file::metadata::SortingColumn;
 use parquet::schema::types::ColumnPath;
@@ -20,7 +19,7 @@ const HELD_ROWS: usize = 1 << 17;
 
 /// Writes events to a `.parquet` file. Memory holds one row group and what is held back, whatever the number of events.
 pub struct ParquetWriter<W: Write + Send> {
-    writer: ArrowWriter<Summed<W>>,
+    groups: Groups<W>,
     schema: SchemaRef,
     gathered: Gathered,
     last_ns: i64,
@@ -39,9 +38,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         let fields = fields.union(FieldSet::ALWAYS).with_implied();
         let schema = schema(fields, Unsigned::Signed, HashMap::new());
         let time = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
-        let mut properties = properties()
-            .set_max_row_group_row_count(Some(GROUP_ROWS + HELD_ROWS))
-            .set_sorting_columns(Some(vec![time]));
+        let mut properties = properties().set_sorting_columns(Some(vec![time]));
         for field in fields.iter() {
             let column = ColumnPath::from(field.name());
             if field == Field::Stack {
@@ -57,8 +54,8 @@ impl<W: Write + Send> ParquetWriter<W> {
                 _ => properties,
             };
         }
-        let writer = writer(to, schema.clone(), properties.build())?;
-        Ok(ParquetWriter { writer, schema, gathered: Gathered::new(fields), last_ns: i64::MIN, sorted: true })
+        let groups = Groups::create(to, &schema, properties.build())?;
+        Ok(ParquetWriter { groups, schema, gathered: Gathered::new(fields), last_ns: i64::MIN, sorted: true })
     }
 
     /// Appends the events that the mask lets through, all without a mask.
@@ -86,7 +83,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         self.sorted &= self.last_ns <= first_ns;
         self.last_ns = last_ns;
         let records = group.into_arrow(self.schema.clone(), Unsigned::Signed).map_err(io_error)?;
-        self.writer.write(&records).and_then(|()| self.writer.flush()).map_err(parquet_io_error)
+        self.groups.write(&[records])
     }
 
     /// Ends the file with its context and gives the writer back. Whether the file is sorted as a whole or only within
@@ -97,6 +94,6 @@ impl<W: Write + Send> ParquetWriter<W> {
     pub fn finish(mut self, context: &Context) -> io::Result<W> {
         self.group(self.gathered.rows())?;
         let sorted = if self.sorted { "file" } else { "row_group" };
-        close(self.writer, context, &[("latscope.sorted", sorted.into())])
+        close(self.groups, context, &[("latscope.sorted", sorted.into())])
     }
 }
