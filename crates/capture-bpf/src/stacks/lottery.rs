@@ -38,10 +38,11 @@ impl Lot {
 }
 
 impl Lottery {
-    /// Nothing was drawn yet.
-    pub fn new(most: u32) -> Lottery {
+    /// Nothing was drawn yet, and the first pass may meet so many candidates. If it met many more than that, it would draw those that
+    /// started first and no others, and what it says of them would not be what it says of the rest.
+    pub fn new(most: u32, candidates: u64) -> Lottery {
         let random = Random::new(1);
-        Lottery { most: most.max(1), probability: 1.0, candidates: 0, drawn: 0, random, kept: 0, left_out: 0 }
+        Lottery { most: most.max(1), probability: 1.0, candidates, drawn: 0, random, kept: 0, left_out: 0 }
     }
 
     /// A pass starts, with as many candidates as the one before, as far as is known; of 2^32 threads it draws so many.
@@ -95,7 +96,7 @@ mod tests {
     fn what_is_drawn_stands_for_the_rest() {
         const THREADS: usize = 500;
         const PASSES: usize = 4000;
-        let mut lottery = Lottery::new(100);
+        let mut lottery = Lottery::new(100, 0);
         let mut chance = Random::new(7);
         let mut waits: Vec<(u64, Lot)> = vec![(0, Lot::NEW); 2 * THREADS];
         let mut sums = [0u64; 2];
@@ -128,8 +129,15 @@ mod tests {
     }
 
     #[test]
+    fn the_first_pass_draws_from_all_threads() {
+        assert_eq!(Lottery::new(100, 100).start(), ALL_DRAWN);
+        let quarter = f64::from(Lottery::new(100, 400).start()) / f64::from(u32::MAX);
+        assert!((quarter - 0.25).abs() < 1e-6, "{quarter}");
+    }
+
+    #[test]
     fn all_are_drawn_where_few_wait_and_what_hangs_stands_for_itself() {
-        let mut lottery = Lottery::new(100);
+        let mut lottery = Lottery::new(100, 0);
         let mut lot = Lot::NEW;
         for _ in 0..3 {
             assert_eq!(lottery.start(), ALL_DRAWN);

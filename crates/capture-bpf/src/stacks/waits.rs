@@ -24,6 +24,13 @@ pub struct Waits {
     has_user: bool,
 }
 
+/// Threads that there are, the fourth number of /proc/loadavg behind its stroke; 0 where that cannot be read.
+fn threads_of_host() -> u64 {
+    let averages = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let threads = averages.split(' ').nth(3).and_then(|tasks| tasks.split_once('/'));
+    threads.and_then(|(_, all)| all.parse().ok()).unwrap_or(0)
+}
+
 /// What a thread does since some time.
 pub struct Wait {
     pub doing: Doing,
@@ -41,7 +48,7 @@ pub struct Wait {
 impl Waits {
     /// Knows nothing yet.
     pub fn new(attached_ns: u64, emits: [bool; 2], how: &StackOptions) -> Waits {
-        let lottery = Lottery::new(how.copies);
+        let lottery = Lottery::new(how.copies, threads_of_host());
         let (by_thread, has_user) = (HashMap::new(), how.user_stacks);
         Waits { by_thread, pass: 0, now_ns: attached_ns, interval_ns: 0, attached_ns, emits, lottery, has_user }
     }
