@@ -350,10 +350,74 @@ fn what_a_cut_file_lacks_may_be_slower() {
     for (one, other) in [(&*whole, cut), (cut, &whole)] {
         let said = judged(one, other).failure(3);
         assert!(
-            said.contains("an input ends in the middle, and what is missing may be slower); record this run again"),
+            said.contains("an input ends in the middle, lacks a part or is of a job that failed, and what is missing may be slower); "),
             "{said}"
         );
     }
+    let percentiles =
+        |file: &str| latscope(&["percentiles", "-r", file, "--unitstime", "ns", "-i", "1h", "--fail-if", "p99 > 1h"]);
+    percentiles(&other).success();
+    let said = percentiles(cut).failure(3);
+    assert!(said.contains("cannot be decided: an input ends in the middle, "), "{said}");
+}
+
+/// A folder of fio: two jobs of so many I/Os each, of which their logs have so many rows; without rows there is no log.
+fn jobs(top: &Path, name: &str, rows: [usize; 2], error: i32) -> String {
+    const IOS: usize = 1000;
+    let folder = top.join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let job = |at: usize| {
+        format!(
+            r#"{{"jobname": "t{at}", "error": {error}, "job options": {{"write_lat_log": "A"}}, "job_runtime": 1000, "read": {{"total_ios": {IOS},
+            "runtime": 1000, "clat_ns": {{"N": {IOS}, "min": 1, "max": 900000, "mean": 500000.0}}}}}}"#
+        )
+    };
+    let all = [0, 1].map(job).join(", ");
+    std::fs::write(folder.join("A.json"), format!("{{\"fio version\": \"fio-3.33\", \"jobs\": [{all}]}}\n")).unwrap();
+    for (at, rows) in rows.into_iter().enumerate().filter(|(_, rows)| *rows > 0) {
+        let row = |row: usize| format!("{}, {}, 0, 4096, 0, 0\n", row + 1, 100_000 + row * 7919 % 300_000 + at);
+        let text: String = (0..rows).map(row).collect();
+        std::fs::write(folder.join(format!("A_clat.{}.log", at + 1)), text).unwrap();
+    }
+    folder.to_str().unwrap().to_string()
+}
+
+/// What fio's JSON counts, and no log has, is missing from all numbers.
+#[test]
+fn what_the_json_beside_the_logs_has_and_they_lack_may_be_slower() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = jobs(folder.path(), "whole", [1000, 1000], 0);
+    for (name, rows, error, status, said) in [
+        ("same", [1000, 999], 0, 0, "1 I/O that the JSON beside the log counts and no row has"),
+        ("half", [1000, 500], 0, 3, "500 I/Os that the JSON beside the log counts and no row has"),
+        ("one", [1000, 0], 0, 3, "the events of 1 job, host or file of the folder"),
+        ("full", [1000, 1000], 28, 3, "for which fio reports an error"),
+    ] {
+        let other = jobs(folder.path(), name, rows, error);
+        let ended = latscope(&["compare", &whole, &other, "--fail-if", "p90 slower by 50%"]);
+        let printed = String::from_utf8_lossy(&ended.out).into_owned() + &ended.err;
+        assert_eq!(ended.status, Some(status), "{name}: {}", ended.err);
+        assert!(printed.contains(said), "{name}: {printed}");
+        let ended = latscope(&["percentiles", "-r", &other, "-i", "1h", "--fail-if", "p90 > 1s"]);
+        assert_eq!(ended.status, Some(status), "{name}: {}", ended.err);
+        assert!(ended.err.contains(said), "{name}: {}", ended.err);
+    }
+}
+
+#[test]
+fn completions_whose_issue_was_lost_may_be_slower() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = uneven(folder.path(), "base.txt", 0, 0, 0);
+    let text = std::fs::read_to_string(&base).unwrap();
+    let kept = |(at, line): &(usize, &str)| !(line.contains("_issue") && at % 40 == 0);
+    let lines: Vec<&str> = text.lines().enumerate().filter(kept).map(|(_, line)| line).collect();
+    let other = folder.path().join("lost.txt");
+    std::fs::write(&other, lines.join("\n") + "\n").unwrap();
+    let other = other.to_str().unwrap();
+    let said = latscope(&["compare", &base, other, "--fail-if", "p99 slower by 100%"]).failure(3);
+    assert!(said.contains("nobody knows the latencies of 5.00 % of the requests"), "{said}");
+    let said = latscope(&["percentiles", "-r", other, "-i", "1h", "--fail-if", "p99 > 1s"]).failure(3);
+    assert!(said.contains("cannot be decided: nobody knows the latencies of 500 requests"), "{said}");
 }
 
 /// Of one histogram nobody knows whether all waited for its slowest request.

@@ -49,6 +49,8 @@ anomalies! {
     DroppedIntervals "dropped_intervals" Lost "Records of intervals that an agent dropped.";
     Withheld "withheld" Lost "Completed requests whose times a hanging thread holds.";
     Truncated "truncated" Lost "Inputs that end in the middle of a row or record.";
+    MissingInputs "missing_inputs" Lost "Jobs, hosts and files of a folder whose events are missing.";
+    FailedJobs "failed_jobs" Lost "Jobs for which fio reports an error.";
     LostRecords "lost_records" Lost "Records that the tracer lost.";
     LostCompletion "lost_completion" Lost "Requests issued again without a completion in between.";
     Uncounted "uncounted" Lost "Requests that the statistics of the disk have and no histogram has.";
@@ -58,6 +60,7 @@ anomalies! {
     UnpairedExit "unpaired_exit" Lost "System calls that returned without having been seen to start.";
     UnpairedEnter "unpaired_enter" Lost "System calls that started twice without returning.";
     LostTail "lost_tail" Lost "I/Os after the last row of a log.";
+    Unlogged "unlogged" Lost "I/Os that the JSON beside a log counts and no row has.";
     MaybeLostTail "maybe_lost_tail" Lost "At most so many I/Os after the last row of a log, where the exact number is not known.";
     NoUpperHalf "no_upper_half" Repaired "Logs whose upper half of the histogram may have been lost by their writer.";
     ForeignCalls "foreign_calls" Lost "System calls of 32-bit programs.";

@@ -65,7 +65,7 @@ pub use pipeline::{Origin, Pipeline};
 pub use postgres::{Refusal, Server};
 pub use reading::{Folding, Live, Mode, Reading, SourceChoice};
 pub use series::{missing_groups, refuse_averages, too_large};
-pub use sides::{Subject, Turn, Unknown, compare_sides};
+pub use sides::{Subject, Turn, Unknown, compare_sides, lacks_part};
 pub use spark::SparkApplication;
 pub use spark_live::{SparkCgroups, SparkLive};
 pub use stacks::refuse_stacks;

@@ -17,10 +17,10 @@ impl Pipeline {
             tagging.open(reading.live.is_some()).map_err(Error::Tags)?;
         }
         let fio_results = FioResults::default();
-        let (files, takes_averages) = files(&reading, &control, &fio_results)?;
+        let Files { files, takes_averages, missing } = files(&reading, &control, &fio_results)?;
         let format = |file: &PathBuf| reading.format.or_else(|| format_of(file).ok());
         let formats = files.iter().map(format).collect();
-        Ok(Pipeline { reading: Reading { files, ..reading }, control, formats, takes_averages, fio_results })
+        Ok(Pipeline { reading: Reading { files, ..reading }, control, formats, takes_averages, missing, fio_results })
     }
 
     /// Where the histograms of a folding come from: decided here and nowhere else.
@@ -77,10 +77,18 @@ impl Pipeline {
     }
 }
 
-/// The files to read, each once: of a folder of results, those that are in it. Also, whether averages over windows were chosen
-/// for a view over time though there are histograms of whole jobs.
-fn files(reading: &Reading, control: &Control, beside: &FioResults) -> Result<(Vec<PathBuf>, bool), Error> {
-    let (mut files, mut takes_averages) = (Vec::new(), false);
+/// The files to read, each once.
+struct Files {
+    files: Vec<PathBuf>,
+    /// Whether averages over windows were chosen for a view over time though there are histograms of whole jobs.
+    takes_averages: bool,
+    /// Jobs, hosts and files of folders whose events are missing.
+    missing: u64,
+}
+
+/// Of a folder of results, the files that are in it.
+fn files(reading: &Reading, control: &Control, beside: &FioResults) -> Result<Files, Error> {
+    let (mut files, mut takes_averages, mut missing) = (Vec::new(), false, 0);
     let look = if reading.over_time { tree_over_time } else { tree };
     for path in &reading.files {
         // Whose columns are given are logs, and a folder of them is one, too.
@@ -90,7 +98,10 @@ fn files(reading: &Reading, control: &Control, beside: &FioResults) -> Result<(V
             None => files.push(path.clone()),
             Some(tree) => {
                 tree.left_out.into_iter().for_each(|sentence| control.notice(Notice::Files(sentence)));
-                files.extend(readable(path, tree.files, control)?);
+                let all = tree.files.len();
+                let readable = readable(path, tree.files, control)?;
+                missing += tree.missing + (all - readable.len()) as u64;
+                files.extend(readable);
                 takes_averages |= tree.prefers_averages;
             }
         }
@@ -101,7 +112,7 @@ fn files(reading: &Reading, control: &Control, beside: &FioResults) -> Result<(V
         control.notice(Notice::Repeated { file: first.clone(), more: others.len() });
     }
     double_count_note(&files, beside).into_iter().for_each(|sentence| control.notice(Notice::Files(sentence)));
-    Ok((files, takes_averages))
+    Ok(Files { files, takes_averages, missing })
 }
 
 /// Without the empty files of a journal, which a hub leaves that was killed, or whose disk was full; all of them where there is no other.

@@ -177,6 +177,12 @@ impl SourceChoice {
                     };
                     on_cpu_hz = value.map(parse).transpose()?;
                 }
+                ("graphite", address) => {
+                    let address = address.unwrap_or("127.0.0.1:2003");
+                    return Err(format!(
+                        "graphite is an option of `latscope spark`: latscope spark --graphite {address}"
+                    ));
+                }
                 ("spark", None) => return Err(format!("{word} cannot be combined with others")),
                 ("block" | "io" | "syscall", None) if beside.is_some() => {
                     return Err(format!("{word}: only one of block, io and syscall can be captured at a time"));
@@ -360,5 +366,7 @@ mod tests {
         for wrong in ["stack", "block,io", "block,block", "stacks,", "oncpu=0", "offcpu=soon", "stacks=1"] {
             assert!(source(wrong).is_err(), "{wrong}");
         }
+        let refused = source("graphite=127.0.0.1:20037").unwrap_err();
+        assert!(refused.ends_with("latscope spark --graphite 127.0.0.1:20037"), "{refused}");
     }
 }

@@ -20,7 +20,7 @@ const STANDSTILL: u64 = 10;
 /// and for at least so many nanoseconds: a slow request of a short run may be chance.
 const STANDSTILL_NS: u64 = 1_000_000_000;
 /// Anomalies each of which may be a request whose latency nobody knows.
-const LOSSES: [Anomaly; 13] = [
+const LOSSES: [Anomaly; 17] = [
     Anomaly::NotSent,
     Anomaly::DroppedIntervals,
     Anomaly::Withheld,
@@ -29,7 +29,11 @@ const LOSSES: [Anomaly; 13] = [
     Anomaly::Uncounted,
     Anomaly::MismatchedCompletion,
     Anomaly::EvictedInFlight,
+    Anomaly::OrphanCompletion,
+    Anomaly::UnpairedExit,
+    Anomaly::UnpairedEnter,
     Anomaly::LostTail,
+    Anomaly::Unlogged,
     Anomaly::UnparsedLines,
     Anomaly::DamagedRecords,
     Anomaly::OpenAfterLoss,
@@ -118,6 +122,16 @@ impl Unknown {
     pub fn share(&self, known: u64) -> f64 {
         self.count as f64 / (self.count as f64 + known as f64).max(1.0)
     }
+}
+
+/// Whether an input ends in the middle, a part of a folder is missing, or a job failed: nobody knows what is not there, nor how much. A
+/// recording that was cut off knows what waited then.
+pub fn lacks_part(contexts: &[Context]) -> bool {
+    let lacks = |context: &Context| {
+        let has = |anomaly: Anomaly| context.tally.get(anomaly) > 0;
+        has(Anomaly::MissingInputs) || has(Anomaly::FailedJobs) || has(Anomaly::Truncated) && !context.is_cut()
+    };
+    contexts.iter().any(lacks)
 }
 
 /// The first file.
@@ -401,11 +415,6 @@ impl Subject {
         each.fold(0.0, f64::max)
     }
 
-    /// Whether an input ends in the middle. A recording that was cut off knows what waited then.
-    fn is_truncated(&self) -> bool {
-        self.contexts.iter().any(|context| context.tally.get(Anomaly::Truncated) > 0 && !context.is_cut())
-    }
-
     /// How requests count that had not completed, if there were any: a sentence without an end.
     pub fn waiting_note(&self) -> Option<String> {
         let Waiting { ages_ns, is_left_out, .. } = &self.waiting;
@@ -477,7 +486,7 @@ pub fn compare_sides(
         pair.is_cut = waiting.is_cut;
         let sides = || [&subjects[0], &subjects[pair.other]].into_iter();
         pair.lost = sides().map(Subject::lost).fold(0.0, f64::max);
-        pair.is_truncated = sides().any(Subject::is_truncated);
+        pair.is_truncated = sides().any(|side| lacks_part(&side.contexts));
         let least_ns = slowest_ns.saturating_mul(STANDSTILL).max(STANDSTILL_NS);
         let longest =
             |stills: &mut dyn Iterator<Item = Standstill>| stills.max_by(|a, b| a.share().total_cmp(&b.share()));

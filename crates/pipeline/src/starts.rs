@@ -273,10 +273,9 @@ impl<'a> Starts<'a> {
         let movement = self.movement(at, &context);
         let mut context = movement.context(context);
         movement.doubt.into_iter().for_each(|doubt| context.tally.add(doubt, 1));
-        if at == 0
-            && let Some(unused) = self.unused()
-        {
-            context.note(unused);
+        if at == 0 {
+            self.unused().into_iter().for_each(|unused| context.note(unused));
+            context.tally.add(Anomaly::MissingInputs, self.pipeline.missing);
         }
         context
     }

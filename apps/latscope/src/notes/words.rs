@@ -22,6 +22,8 @@ pub fn words(anomaly: Anomaly, is_of_driver: bool) -> &'static str {
             "{} request[|s] completed just before another hung, with [a latency|latencies] that only the hung thread knows"
         }
         Anomaly::Truncated => "{} truncated input[|s]: the rest is missing",
+        Anomaly::MissingInputs => "the events of {} job[|s], host[|s] or file[|s] of the folder",
+        Anomaly::FailedJobs => "{} job[|s] for which fio reports an error: what [it|they] did not do",
         Anomaly::LostRecords => "{} record[|s] lost by the tracer",
         Anomaly::LostCompletion => "{} request[|s] left out: issued again without a completion in between",
         Anomaly::Uncounted => {
@@ -37,6 +39,7 @@ pub fn words(anomaly: Anomaly, is_of_driver: bool) -> &'static str {
         Anomaly::UnpairedExit => "{} system call[|s] left out: the return was seen, the start was not",
         Anomaly::UnpairedEnter => "{} system call[|s] left out: started again without a return",
         Anomaly::LostTail => "{} I/O[|s] after the last row of histogram logs: fio does not log [it|them]",
+        Anomaly::Unlogged => "{} I/O[|s] that the JSON beside the log counts and no row has",
         Anomaly::MaybeLostTail => {
             "up to about {} I/O[|s] after the last row of histogram logs: fio does not log [it|them]"
         }

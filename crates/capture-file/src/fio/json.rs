@@ -41,6 +41,7 @@ impl FioJson {
         let mut lacks = Vec::new();
         for job in &results.jobs {
             note_options(job, &mut context);
+            context.tally.add(Anomaly::FailedJobs, u64::from(results.has_failed(job)));
             let estimated_ms = starts_ms.get(&(job.hostname.as_deref(), job.group)).copied();
             let (start_ns, width_ns) = span(job, estimated_ms);
             let name = job.name.as_deref().unwrap_or("-");

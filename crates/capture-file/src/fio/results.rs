@@ -113,6 +113,12 @@ impl Results {
         job.options.get(name).or_else(|| self.options.get(name)).map(String::as_str)
     }
 
+    /// Whether an error ended a job before its work was done.
+    pub fn has_failed(&self, job: &Job) -> bool {
+        let goes_on = self.option(job, "continue_on_error").is_some_and(|what| what != "none" && what != "0");
+        job.error != 0 && !goes_on
+    }
+
     /// Major and minor number of the version.
     pub fn version_number(&self) -> Option<(u32, u32)> {
         let version = self.version.as_deref()?.strip_prefix("fio-")?;

@@ -50,6 +50,8 @@ pub struct Entry {
     pub hist_ms: Option<u64>,
     /// Completions whose latency was counted.
     pub ios: Option<u64>,
+    /// Whether an error is reported of it.
+    pub failed: bool,
 }
 
 /// When a job started.
@@ -93,6 +95,7 @@ impl Host {
                 asks_for_logs: LOGS_OF_LATENCIES.iter().any(|name| results.option(job, name).is_some()),
                 hist_ms: hist_ms.filter(|&ms| ms > 0),
                 ios: job.completions(),
+                failed: results.has_failed(job),
             }
         };
         Host {

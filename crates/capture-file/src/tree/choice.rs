@@ -78,8 +78,8 @@ pub struct Choice {
     copies: Vec<PathBuf>,
     /// JSON of hosts some of which have logs: those that have none.
     hosts: BTreeMap<PathBuf, Vec<String>>,
-    /// JSON of jobs some of which have logs: what is reported of those that have none.
-    unlogged: BTreeMap<PathBuf, String>,
+    /// JSON of jobs some of which have logs: how many have none, and what is reported of them.
+    unlogged: BTreeMap<PathBuf, (u64, String)>,
     /// Two prefixes that may be of one run.
     perhaps_same: Option<(String, String)>,
 }
@@ -198,6 +198,12 @@ impl Choice {
         has(&self.read, What::is_average) && has(&self.same, |what| what == What::Json)
     }
 
+    /// How many logs, hosts and jobs are not read though nothing else is about their I/Os.
+    pub fn missing(&self) -> u64 {
+        let jobs: u64 = self.unlogged.values().map(|(jobs, _)| jobs).sum();
+        jobs + (self.missing.len() + self.hosts.values().map(Vec::len).sum::<usize>()) as u64
+    }
+
     /// Sentences about what is not read.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -228,7 +234,7 @@ impl Choice {
             let file = file_name(file);
             notes.push(format!("{file} is skipped because other hosts have logs, so the I/Os of {hosts} are missing."));
         }
-        notes.extend(self.unlogged.values().cloned());
+        notes.extend(self.unlogged.values().map(|(_, sentence)| sentence.clone()));
         if !self.unknown.is_empty() {
             let names = named(self.unknown.iter().map(|(_, path)| path));
             notes.push(format!(
@@ -300,8 +306,8 @@ fn is_second_copy(results: &Report, all: &[Arc<Report>]) -> bool {
     all.iter().any(|other| other.file == first && other.hosts == results.hosts)
 }
 
-/// A sentence about the jobs of results that have no log, though others of their host have.
-fn unlogged(results: &Report, logs: &[&Log], beside: &FioResults) -> Option<String> {
+/// How many jobs of results have no log, though others of their host have, and a sentence about them.
+fn unlogged(results: &Report, logs: &[&Log], beside: &FioResults) -> Option<(u64, String)> {
     let mut jobs = Vec::new();
     for (host, of_host) in &results.hosts {
         let run = (results.file.clone(), host.clone());
@@ -332,7 +338,8 @@ fn unlogged(results: &Report, logs: &[&Log], beside: &FioResults) -> Option<Stri
     let file = file_name(&results.file);
     let remedy =
         if results.has_histograms { format!(" Give {file} alone with -r for all its jobs.") } else { String::new() };
-    Some(format!("{file}: {} {have} no log and {are} missing from all numbers.{remedy}", phrases.join(", ")))
+    let all = jobs.iter().map(|(_, job)| job.entries.0 as u64).sum();
+    Some((all, format!("{file}: {} {have} no log and {are} missing from all numbers.{remedy}", phrases.join(", "))))
 }
 
 /// Whether results may be about the I/Os of a log that belongs to no results: those above it, or called like it.

@@ -22,6 +22,8 @@ pub struct Tree {
     pub files: Vec<PathBuf>,
     /// Sentences about files that are known and left out, as they are about the same I/Os or cannot be read with the others.
     pub left_out: Option<String>,
+    /// How many jobs, hosts and files are not read though nothing else is about their I/Os.
+    pub missing: u64,
     /// Whether averages over windows are read though there are histograms of the same I/Os.
     pub prefers_averages: bool,
 }
@@ -72,7 +74,7 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
     notes.extend(others::skipped_files_note(folder, walk.found.iter().filter(is_other)));
     notes.extend(spark_eventlog::begun_note(&begun));
     let left_out = (!notes.is_empty()).then(|| format!("{}: {}", folder.display(), notes.join(" ")));
-    Ok(Some(Tree { files, left_out, prefers_averages: choice.prefers_averages() }))
+    Ok(Some(Tree { files, left_out, missing: choice.missing(), prefers_averages: choice.prefers_averages() }))
 }
 
 /// Traces that lie in a folder: our own of a lab, or the parts of a recording, also of blktrace and `strace -ff`.

@@ -209,7 +209,7 @@ impl Bound {
         let hanging = pair.hanging_ns.len();
         match () {
             () if pair.is_cut => Some("the recording is cut off, and what waited then may have hung".into()),
-            () if pair.is_truncated => Some("an input ends in the middle, and what is missing may be slower".into()),
+            () if pair.is_truncated => Some("an input ends in the middle, lacks a part or is of a job that failed, and what is missing may be slower".into()),
             // Half as many as may lie above it change it by little.
             () if pair.lost > (1.0 - self.quantile.unwrap_or(MEAN_LOSS)) / 2.0 => Some(format!(
                 "nobody knows the latencies of {:.2} % of the requests, which were lost",

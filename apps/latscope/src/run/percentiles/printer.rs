@@ -7,7 +7,7 @@ use crate::output::{self, Output};
 use crate::plan::{Percentiles as Plan, Shape};
 use crate::run::reports;
 use latscope_event::{Context, Unfinished, format_count, format_duration};
-use latscope_pipeline::{Pipeline, Unknown};
+use latscope_pipeline::{Pipeline, Unknown, lacks_part};
 use latscope_series::{AskedPercentiles, CountBy, GroupInterval, HistogramSeries, Judging, Threshold, Watch};
 use latscope_view_term::{PercentileOptions, Percentiles};
 use std::io::Write;
@@ -128,6 +128,13 @@ impl Printer<'_> {
         let Some(exceeded) = watch.exceeded() else {
             if longer.is_some_and(|longer| longer.exceeded().is_some()) {
                 return Err(lower_bounds(watch.threshold(), contexts));
+            }
+            if watch.threshold().rises_with_waiting() && lacks_part(contexts) {
+                return Err(Failure::Input(format!(
+                    "--fail-if {} cannot be decided: an input ends in the middle, lacks a part or is of a job that failed (see the notes \
+                     above), and what is missing may be slower.",
+                    watch.threshold()
+                )));
             }
             let unknown = Unknown::from_contexts(reading, contexts);
             if watch.threshold().may_rise_by_lost(unknown.share(events), unknown.oldest_ns) {

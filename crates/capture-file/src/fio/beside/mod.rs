@@ -79,6 +79,8 @@ pub struct Facts {
     /// The completions of its job, or of all jobs, where they share one log; none where jobs are reported as a group, so that
     /// it is not known which of them are this one's.
     pub ios: Option<u64>,
+    /// Whether they report an error of its job, or of one that shares the log.
+    pub failed: bool,
 }
 
 impl Found {
@@ -159,7 +161,9 @@ impl FioResults {
         };
         let of_all = || agreed(host.entries.iter().map(|entry| entry.hist_ms)).flatten();
         let hist_ms = entry.map_or_else(of_all, |entry| entry.hist_ms);
-        Some(Facts { hist_ms, ios: ios.filter(|_| is_clear) })
+        let failed =
+            is_clear && entry.map_or_else(|| host.entries.iter().any(|entry| entry.failed), |entry| entry.failed);
+        Some(Facts { hist_ms, ios: ios.filter(|_| is_clear), failed })
     }
 
     /// The version of fio that wrote a log, major and minor: as the results say that it belongs to or that are called like it,

@@ -380,6 +380,7 @@ impl<'a> FioHist<'a> {
         tally.add(Anomaly::SummedRows, self.unsummer.repaired);
         tally.add(Anomaly::MaybeSummedRows, self.unsummer.doubtful);
         tally.add(lost_tail.0, lost_tail.1);
+        tally.add(Anomaly::FailedJobs, u64::from(self.facts.failed));
         if lost_tail == (Anomaly::LostTail, 0) {
             self.context.properties.insert(Context::COMPLETE.into(), AS_COUNTED.into());
         }

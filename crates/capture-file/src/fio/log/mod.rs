@@ -10,7 +10,7 @@ mod fz;
 mod layout;
 mod rows;
 
-use crate::fio::beside::AS_COUNTED;
+use crate::fio::beside::{AS_COUNTED, Facts};
 use crate::fio::name::{LogKind, LogName};
 use crate::input::Input;
 use crate::text_rows::{Lines, NoRows};
@@ -150,8 +150,8 @@ struct Reader {
     host: u32,
     rows: u64,
     no_rows: NoRows,
-    /// The I/Os that the JSON beside the log counts, where they are all to be in it.
-    ios: Option<u64>,
+    /// What the JSON beside the log says, where it is of single I/Os.
+    facts: Facts,
 }
 
 impl Reader {
@@ -190,7 +190,9 @@ impl Reader {
             host,
             rows: 0,
             no_rows: NoRows::new(file, options.lenient),
-            ios: path.filter(|_| !probe.is_windowed()).and_then(|path| options.fio_results.facts(path).ios),
+            facts: path
+                .filter(|_| !probe.is_windowed())
+                .map_or_else(Facts::default, |path| options.fio_results.facts(path)),
         };
         reader.start_job();
         reader
@@ -283,9 +285,14 @@ impl Reader {
     fn finish(mut self, sink: &mut Sink) -> Result<Context, Error> {
         self.no_rows.finish(&mut self.context, self.rows + self.columns.len() as u64)?;
         let rows = self.rows + self.columns.len() as u64;
-        if self.ios == Some(rows) {
-            self.context.properties.insert(Context::COMPLETE.into(), AS_COUNTED.into());
+        match self.facts.ios {
+            Some(ios) if ios == rows => {
+                self.context.properties.insert(Context::COMPLETE.into(), AS_COUNTED.into());
+            }
+            Some(ios) => self.context.tally.add(Anomaly::Unlogged, ios.saturating_sub(rows)),
+            None => {}
         }
+        self.context.tally.add(Anomaly::FailedJobs, u64::from(self.facts.failed));
         let _ = self.hand_on(sink);
         Ok(self.context)
     }
