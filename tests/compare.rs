@@ -3,6 +3,7 @@
 use crate::picture::xml;
 use crate::program::{LATSCOPE, command, end, installed, latscope, latscope_with, root, testdata};
 use serde_json::Value;
+use std::path::Path;
 
 fn volume(name: &str) -> String {
     testdata("compare").join(format!("{name}.txt")).to_str().unwrap().to_string()
@@ -194,7 +195,7 @@ fn stored_histograms_are_compared_too() {
 }
 
 /// A file of 300 requests about this latency.
-fn run_of(folder: &std::path::Path, name: &str, us: u64) -> String {
+fn run_of(folder: &Path, name: &str, us: u64) -> String {
     let line = |at: u64| format!("{} {}\n", at * 10_000_000, us * 1000 + (at * 7919) % 1000);
     let path = folder.join(name);
     std::fs::write(&path, (0..300).map(line).collect::<String>()).unwrap();
@@ -228,6 +229,9 @@ fn several_runs_a_side_are_compared_by_their_runs() {
     let usage = |words: &[&str]| latscope(&[&["compare"], words].concat()).failure(2);
     assert!(usage(&["--group", "a.lat", "--group", "b=c.lat"]).contains("--group a.lat has no name"));
     assert!(usage(&["--group", "a=a.lat"]).contains("at least twice"));
+    // Of two sides of one name nobody knows which is slower.
+    assert!(usage(&["--group", "a=a.lat", "--group", "a=b.lat"]).contains("--group a is given twice; give all"));
+    assert!(usage(&["a.lat", "b.lat", "--names", "x,x"]).contains("--names has x twice; give each trace a name of"));
 }
 
 #[test]
@@ -366,6 +370,71 @@ fn no_failure_leaves_the_result_of_the_last_run() {
     // Nor is there a new file where the words alone make no sense.
     latscope(&["compare", &a, &b, "--fail-if", "p50", "--junit", &path("new.xml")]).failure(2);
     assert!(!folder.path().join("new.xml").exists());
+}
+
+/// Whichever word is wrong, and however the options of the results are spelled.
+#[test]
+fn no_wrong_command_leaves_the_result_of_the_last_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let read = |path: &str| std::fs::read_to_string(path).unwrap();
+    let (a, b, junit, md, text) = (volume("volA"), volume("volB"), path("c.xml"), path("c.md"), path("c.txt"));
+    let joined = [format!("--junit={junit}"), format!("-o{md}"), format!("--output={text}")];
+    let named: [(&[&str], &str); 3] = [
+        (&["--junit", &junit, "-o", &md], md.as_str()),
+        (&[&joined[0], &joined[1]], md.as_str()),
+        (&[&joined[2], "--markdown", "--junit", &junit], text.as_str()),
+    ];
+    let wrong: [(&[&str], &str); 11] = [
+        // What the program refuses.
+        (&["--fail-if", "p50 > ten"], "--fail-if"),
+        (&["--filter", "foo = 3"], "foo is not a field"),
+        (&["--p", "abc"], "--p: abc is not a percentile"),
+        (&["--format", "nope"], "Unknown format nope"),
+        (&["--unitslat", "foo"], "foo is not a unit"),
+        (&["--names", "x,x"], "--names has x twice"),
+        // What the parser of options refuses.
+        (&["--rounds", "abc"], "invalid value"),
+        (&["--seed", "-1"], "unexpected argument"),
+        (&["-y", "foo"], "it is no duration and no size"),
+        (&["--nonsense"], "unexpected argument"),
+        (&["--rounds"], "a value is required"),
+    ];
+    for (words, why) in wrong {
+        for (results, markdown) in named {
+            [junit.as_str(), markdown].iter().for_each(|path| std::fs::write(path, "**Passed**").unwrap());
+            let compare = ["compare", a.as_str(), b.as_str(), "--unitstime", "ns"];
+            let refused = latscope(&[&compare[..], results, words].concat()).failure(2);
+            let (xml, markdown) = (read(&junit), read(markdown));
+            xml::check(xml.split_once('\n').unwrap().1).unwrap();
+            assert!(refused.contains(why) && xml.contains("<error ") && xml.contains(why), "{refused}{xml}");
+            assert!(markdown.starts_with("**Undecided**: ") && markdown.contains(why), "{refused}{markdown}");
+            assert!(!markdown.contains("Usage:"), "{markdown}");
+        }
+    }
+    // But what would have been read is never written over, nor is a picture, and what is not there is not made.
+    let (trace, svg) = (path("a.txt"), path("c.svg"));
+    std::fs::copy(testdata("compare").join("volA.txt"), &trace).unwrap();
+    std::fs::write(&svg, "<svg/>").unwrap();
+    let groups = [format!("old={b},{trace}"), format!("--group=new={b},{trace}")];
+    let cases: [&[&str]; 4] = [
+        &[&trace, &b, "--rounds", "abc", "--junit", &trace],
+        &[&b, &trace, "--nonsense", "--markdown", "-o", &trace],
+        &["--group", &groups[0], "--group", "x=y", "--rounds", "abc", "--junit", &trace],
+        &["--group", "x=y", &groups[1], "--rounds", "abc", "--junit", &trace, "--markdown", "-o", &svg],
+    ];
+    for words in cases {
+        latscope(&[&["compare"], words].concat()).failure(2);
+        assert!(read(&trace) == read(&a), "{words:?}");
+    }
+    assert_eq!(read(&svg), "<svg/>");
+    let new = [path("new.xml"), path("new.md")];
+    latscope(&["compare", &a, &b, "--rounds", "abc", "--junit", &new[0], "-o", &new[1]]).failure(2);
+    assert!(new.iter().all(|path| !Path::new(path).exists()));
+    // Who asks for help has no result.
+    let before = read(&junit);
+    latscope(&["compare", &a, &b, "--junit", &junit, "--help"]).success();
+    assert_eq!(read(&junit), before);
 }
 
 #[test]

@@ -300,7 +300,7 @@ fn a_bad_row_among_the_first_is_counted() {
         for at in [0, 3, 30] {
             let mut rows: Vec<String> = (1..100).map(|row| format!("{row} 0.5")).collect();
             rows.insert(at, bad.into());
-            let ended = crate::program::latscope_with(&["summary", "-r", "-"], rows.join("\n").as_bytes());
+            let ended = crate::program::latscope_with(&["summary", "-r", "-"], (rows.join("\n") + "\n").as_bytes());
             assert!(ended.success().contains("99 events"), "{bad} at {at}");
         }
     }

@@ -198,6 +198,11 @@ fn there_is_a_manual_page_for_every_command() {
         assert!(!page.contains("Examples:\n"), "{verb}: examples have a section");
         let usage = page.split_once("\n.SH SYNOPSIS\n").unwrap().1.lines().next().unwrap();
         assert!(usage.starts_with(&format!("latscope {verb}")), "{usage}");
+        // Every other name of an option that the help lists.
+        let help = latscope(&[verb, "--help"]).success();
+        for aliases in help.lines().map(str::trim).filter(|line| line.starts_with("[alias")) {
+            assert!(page.contains(&aliases.replace('-', "\\-")), "{verb}: {aliases}");
+        }
     }
     let no_folder = pages.join("latscope.1");
     assert!(latscope(&["man", no_folder.to_str().unwrap()]).failure(2).contains("is no folder; give the name of"));
@@ -219,6 +224,7 @@ fn there_is_a_manual_page_for_every_command() {
     assert_eq!(latscope(&["man"]).success(), std::fs::read_to_string(pages.join("latscope.1")).unwrap());
     let ping = std::fs::read_to_string(pages.join("latscope-ping.1")).unwrap();
     assert_eq!(latscope(&["man", "ping"]).success(), ping, "the page of a command by its name");
+    assert!(latscope(&["man", "compare"]).success().contains("\n[alias: \\-\\-columns]\n"));
     assert!(ping.contains("speed\\-limit") && ping.contains("limit throughput to SIZE per second"));
     if installed("groff") {
         let all: Vec<_> = std::fs::read_dir(&pages).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -98,6 +98,35 @@ fn a_driver_that_is_silent_or_busy_is_asked_again() {
     assert_eq!(whole["shuffle_write_ns"].as_u64(), Some(sum("shuffleWriteTime")));
 }
 
+/// Until its pages are ready a driver says that it starts, and then for a moment has no API, or sends to its pages.
+#[test]
+fn a_driver_that_starts_is_waited_for() {
+    const STARTS: &[(u16, &str)] =
+        &[(200, "Spark is starting up. Please wait a while until it's ready."), (404, ""), (302, ""), (200, "<html>")];
+    const SOON: &[(u16, &str)] = &[(404, ""), (302, "")];
+    let starting = |first: &'static [(u16, &'static str)]| {
+        let (asked, turns) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        serving(move |path| match path {
+            "" => match first.get(asked.fetch_add(1, Ordering::SeqCst)) {
+                Some(&(status, body)) => Some((status, body.into())),
+                None => application(""),
+            },
+            "/executors" if turns.fetch_add(1, Ordering::SeqCst) > 0 => Some((404, String::new())),
+            "/executors" => Some((200, answered("end.executors"))),
+            "/stages" => Some((200, answered("end.stages"))),
+            other => application(other).or(Some((404, String::new()))),
+        })
+    };
+    for first in [STARTS, SOON] {
+        let ended = latscope(&["spark", "-r", &starting(first), "--follow", "-i", "1s", "--json"]);
+        assert_eq!(ended.status, Some(0), "{}", ended.err);
+        assert!(String::from_utf8(ended.out).unwrap().contains(APP), "{}", ended.err);
+    }
+    // Who does not follow, and sees nothing start, is told at once.
+    let ended = latscope(&["summary", "-r", &starting(SOON)]);
+    assert!(ended.err.contains("has no REST API of Spark"), "{}", ended.err);
+}
+
 #[test]
 fn a_picture_of_what_runs_has_every_executor() {
     let turns = AtomicUsize::new(0);

@@ -522,6 +522,12 @@ fn waiting_for_executors_is_a_verdict() {
     assert_eq!((&finding["verdict"], finding["value"].as_f64().unwrap()), (&json!("allocation"), 80.0 / 200.0));
     let text = log.run(&[]).success();
     assert!(text.contains("allocation: for 10s tasks waited for 80.0 core-s that were not there"), "{text}");
+    assert!(text.contains("allocation (medium confidence)"), "{text}");
+    // Where the clock was set back, nobody knows for how long they did.
+    log.task(&task(0, 10, "2", (15_000, 15_100)));
+    let set_back = Log(log.0.replace(&(START + 15_100).to_string(), &(START + 14_900).to_string()));
+    let text = set_back.run(&[]).success();
+    assert!(text.contains("allocation (low confidence)"), "{text}");
 }
 
 #[test]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import time
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlparse
 
 from latscope._native import Error, UsageError
@@ -24,6 +25,8 @@ BEHIND_S = 0.5
 
 NONE = "No task of Spark was found."
 """What the native half says where no task started."""
+LOST = {"lost_tasks", "missing_parts"}
+"""The anomalies of tasks, jobs and stages that a driver has forgotten, or its log lacks."""
 COUNTERS = [
     "numStages",
     "elapsedTime",
@@ -59,6 +62,31 @@ COUNTERS = [
 """The counters, for a block in which no task started."""
 
 
+class Asked(NamedTuple):
+    """What Spark said of a block: the report or why there is none, and what is noted of it."""
+
+    found: Application | None
+    failure: Error | None
+    notes: list[str]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no task started in the block."""
+        return NONE in str(self.failure or "")
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks are known."""
+        return 0 if self.found is None else int(self.found["counters"]["numTasks"])
+
+    @property
+    def missing(self) -> list[str]:
+        """The sentences of what is missing, where that may be tasks; without a report, anything may be."""
+        lacks = self.is_empty if self.found is None else bool(LOST & set(self.found["anomalies"]))
+        said = [note for note in self.notes if note.startswith("Spark event log, ") and ": missing: " in note]
+        return said if lacks else []
+
+
 class Measure:
     """The tasks that Spark starts between :meth:`begin` and :meth:`end`; see :func:`measure`."""
 
@@ -67,33 +95,18 @@ class Measure:
         self._spark = spark
         self._source = source
         self._begin_ns: int | None = None
-        self._elapsed_ms = 0
-        self._found: Application | None = None
-        self._failure: Error | None = None
-        self.notes: list[str] = []
-        """What was lost, repaired or assumed: sentences."""
+        self._block_ms = 0
+        self._asked = Asked(None, None, [])
 
     def begin(self) -> Measure:
         """Start; tasks before this do not count."""
-        self._found = self._failure = None
+        self._asked = Asked(None, None, [])
         self._begin_ns = time.time_ns()
         return self
 
     def end(self) -> Measure:
         """Stop, and read what Spark says of the tasks. What fails there is raised when the answer is asked for."""
-        if self._begin_ns is None:
-            message = "The measurement has not started; call begin, or use it in a with statement."
-            raise UsageError(message)
-        end_ns = time.time_ns()
-        self._elapsed_ms = (end_ns - self._begin_ns) // MS
-        try:
-            self._settle()
-            # Spark has the start of a task in whole milliseconds.
-            trace = read(self._source or self._found_source(), filter=f"time >= {self._begin_ns // MS * MS}")
-            self._found = Application(*trace._native.spark("stage", 20, (self._begin_ns, end_ns)))
-            self.notes = trace.notes
-        except Error as error:
-            self._failure = error
+        self._stop()
         return self
 
     def __enter__(self) -> Measure:
@@ -104,32 +117,42 @@ class Measure:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Stop; what the block raises is not touched."""
-        self.end()
+        self._stop()
 
     @property
     def application(self) -> Application:
         """The report of ``latscope spark`` of these tasks."""
-        if self._failure is not None:
-            raise self._failure
-        if self._found is None:
+        if self._asked.failure is not None:
+            raise self._asked.failure
+        if self._asked.found is None:
             message = "The measurement is not over; look at it after the with block."
             raise UsageError(message)
-        return self._found
+        return self._asked.found
 
-    def to_dict(self) -> dict[str, int]:
-        """Return the counters under the names of sparkMeasure: times in milliseconds, sizes in bytes; zeros where no task started."""
-        counters: dict[str, int] = (
-            dict.fromkeys(COUNTERS, 0) if self._is_empty() else dict(self.application["counters"])
-        )
-        # Of the block, not from its first stage to its last.
-        counters["elapsedTime"] = self._elapsed_ms
-        return counters
+    @property
+    def notes(self) -> list[str]:
+        """What was lost, repaired or assumed: sentences."""
+        return list(self._asked.notes)
+
+    @property
+    def missing(self) -> list[str]:
+        """What Spark has forgotten of the application, so that counters may be too small: sentences."""
+        return self._asked.missing
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counters under the names of sparkMeasure: times in milliseconds, sizes in bytes; zeros where no task started.
+
+        ``elapsedTime`` is from the start of the first stage to the end of the last, as there, and ``blockTime`` is that of the
+        block. ``missing`` is there where Spark has forgotten something, and has the sentences that say so.
+        """
+        counters = self._counters()
+        return {**counters, "missing": self.missing} if self.missing else dict(counters)
 
     def report(self) -> str:
         """Return the counters as sparkMeasure prints them, the stages with their durations, and the report of the tasks."""
-        lines = ["Aggregated Spark stage metrics:"]
-        lines += [f"{name} => {value}{_in_words(name, value)}" for name, value in self.to_dict().items()]
-        if self._is_empty():
+        lines = [*self.missing, "Aggregated Spark stage metrics:"]
+        lines += [f"{name} => {value}{_in_words(name, value)}" for name, value in self._counters().items()]
+        if self._asked.is_empty:
             return "\n".join([*lines, "", "No task of Spark started in the block."])
         lines += ["", "Stages and their duration:"]
         for stage in self.application["stages"]:
@@ -139,7 +162,7 @@ class Measure:
 
     def _repr_html_(self) -> str:
         try:
-            picture = "" if self._is_empty() else self.application.picture
+            picture = "" if self._asked.is_empty else self.application.picture
             return f"{picture}<pre>{html.escape(self.report())}</pre>"
         except Error as error:
             return f"<p>{html.escape(str(error))}</p>"
@@ -151,9 +174,42 @@ class Measure:
         except Error as error:
             return f"<latscope.spark.Measure: {error}>"
 
-    def _is_empty(self) -> bool:
-        """Return whether no task started in the block."""
-        return NONE in str(self._failure or "")
+    def _counters(self) -> dict[str, int]:
+        """Return the counters, and how long the block took."""
+        known: dict[str, int] = dict.fromkeys(COUNTERS, 0) if self._asked.is_empty else self.application["counters"]
+        return {**known, "blockTime": self._block_ms}
+
+    def _stop(self) -> None:
+        """Read what Spark says, and warn of what it has forgotten: two calls below the one of the user."""
+        if self._begin_ns is None:
+            message = "The measurement has not started; call begin, or use it in a with statement."
+            raise UsageError(message)
+        block_ns = (self._begin_ns, time.time_ns())
+        self._block_ms = (block_ns[1] - block_ns[0]) // MS
+        try:
+            self._settle()
+            self._asked = self._ask(self._source or self._found_source(), block_ns)
+            log = self._log() if self.missing and self._source is None else None
+            if log is not None:
+                # Its log forgets nothing, but may lack what was not yet written.
+                of_log = self._ask(log, block_ns)
+                is_answer = of_log.found is not None or of_log.is_empty
+                if is_answer and not of_log.missing and of_log.tasks >= self._asked.tasks:
+                    self._asked = of_log
+        except Error as error:
+            self._asked = Asked(None, error, [])
+        for sentence in self.missing:
+            warnings.warn(sentence, stacklevel=3)
+
+    def _ask(self, source: str, block_ns: tuple[int, int]) -> Asked:
+        """Return what a driver, or a log, says of a block."""
+        trace = None
+        try:
+            # Spark has the start of a task in whole milliseconds.
+            trace = read(source, filter=f"time >= {block_ns[0] // MS * MS}")
+            return Asked(Application(*trace._native.spark("stage", 20, block_ns)), None, trace.notes)
+        except Error as error:
+            return Asked(None, error, trace.notes if trace else [])
 
     def _settle(self) -> None:
         """Wait until Spark has noted what ended: those who listen to it are behind."""
@@ -166,23 +222,26 @@ class Measure:
     def _found_source(self) -> str:
         """Return the address of the running session, or its event log."""
         try:
-            context: Any = self._spark.sparkContext
-            address: str | None = context.uiWebUrl
-            if address:
-                return address
-            settings = context.getConf()
-            if settings.get("spark.eventLog.enabled") == "true":
-                folder = Path(urlparse(settings.get("spark.eventLog.dir", "/tmp/spark-events")).path)
-                name = context.applicationId
-                known = [f"eventlog_v2_{name}", *(log.name for log in folder.glob(f"{name}*"))]
-                found = [folder / log for log in known if (folder / log).exists()]
-                if found:
-                    return str(found[0])
+            source: str | None = self._spark.sparkContext.uiWebUrl or self._log()
         except Exception as error:
             message = "This session does not say where it can be asked; give source, such as http://driver:4040."
             raise UsageError(message) from error
+        if source:
+            return source
         message = "The session has neither its page (spark.ui.enabled) nor an event log here; give source."
         raise UsageError(message)
+
+    def _log(self) -> str | None:
+        """Return the event log of the running session, if it is here."""
+        context: Any = self._spark.sparkContext
+        settings = context.getConf()
+        if settings.get("spark.eventLog.enabled") != "true":
+            return None
+        folder = Path(urlparse(settings.get("spark.eventLog.dir", "/tmp/spark-events")).path)
+        name = context.applicationId
+        known = [f"eventlog_v2_{name}", *(log.name for log in folder.glob(f"{name}*"))]
+        found = [folder / log for log in known if (folder / log).exists()]
+        return str(found[0]) if found else None
 
 
 def _in_words(name: str, value: int) -> str:
@@ -206,6 +265,7 @@ def measure(spark: SparkSession, source: str | None = None) -> Measure:
 
     The session is asked over its own REST API (``spark.ui.enabled``), else its event log is read: no jar and no listener, and
     failed tasks count. Give ``source``, a URL or an event log, where a session cannot say it: with Spark Connect, whose clock must
-    be that of this machine. A driver remembers ``spark.ui.retainedTasks`` tasks (100,000); with more, use the event log.
+    be that of this machine. A driver remembers ``spark.ui.retainedTasks`` tasks (100,000) of a stage, and so many jobs and stages. Where
+    it has forgotten some, the event log is read, if the session has one here; else there is a warning, and ``missing``.
     """
     return Measure(spark, source)

@@ -237,7 +237,11 @@ class Series:
 
     def rebin(self, interval: Duration) -> Series:
         """Return the same in wider intervals: a whole multiple of the present ones."""
-        return Series(self._native.rebinned(period(interval, "interval") or 0), self._page)
+        width_ns = period(interval, "interval")
+        if width_ns is None:
+            message = 'An interval is needed; give a length of time with a unit, such as "10ms" or "5s".'
+            raise UsageError(message)
+        return Series(self._native.rebinned(width_ns), self._page)
 
     def percentiles(self, percentiles: float | Iterable[float] = (50, 90, 99, 99.9), *, all: bool = False) -> pa.Table:
         """Return percentiles by interval and group. An event counts in the interval in which it completed."""

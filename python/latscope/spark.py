@@ -221,6 +221,9 @@ class LatscopeSource(DataSource):  # type: ignore[misc]
         if not path:
             message = 'There is no file to read; use .load("FILE") or .load("FOLDER").'
             raise UsageError(message)
+        if re.match("https?:/", path):
+            message = f"{path} is no file. Of a driver or a history server, use latscope.read(URL), or latscope.spark.measure(spark)."
+            raise UsageError(message)
         return re.sub("^file:(//)?(?=/)", "", path)
 
     def schema(self) -> str:

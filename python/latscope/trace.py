@@ -42,6 +42,10 @@ def found(paths: Paths) -> list[str]:
         if not isinstance(text, str) or isinstance(paths, bytes) or not is_path(text):
             message = f'{paths!r} is no path; give a text such as "perf.data", or a list of them.'
             raise UsageError(message)
+        if not text:
+            # The sentence about a file that is not there would start with its name.
+            message = 'The path is empty; give the name of a file, such as "perf.data".'
+            raise UsageError(message)
         if "://" in text or os.path.lexists(text):
             every.append(text)
             continue

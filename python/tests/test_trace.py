@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
+import time
 import weakref
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -23,7 +28,7 @@ import latscope as lat
 from latscope.measure import Measure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Data = Callable[[str], str]
     Program = Callable[..., str]
@@ -395,6 +400,9 @@ def test_series_of_many_groups_and_intervals(data: Data) -> None:
 WRONG: list[tuple[Callable[[lat.Trace], object], str]] = [
     (lambda trace: lat.read(5), "5 is no path"),  # type: ignore[arg-type]
     (lambda trace: lat.read([1, 2]), "is no path"),  # type: ignore[list-item]
+    (lambda trace: lat.read(""), "The path is empty"),
+    (lambda trace: lat.read(["x", ""]), "The path is empty"),
+    (lambda trace: lat.read("x", offsets=""), "The path is empty"),
     (lambda trace: lat.read("x", filter=5), 'filter=5: give a text such as "lat > 1ms"'),  # type: ignore[arg-type]
     (lambda trace: lat.read("x", lenient="yes"), "lenient='yes': give True or False"),  # type: ignore[arg-type]
     (lambda trace: lat.read("x", columns=[5]), "no names of fields"),  # type: ignore[list-item]
@@ -431,6 +439,7 @@ WRONG: list[tuple[Callable[[lat.Trace], object], str]] = [
     (lambda trace: trace.series(np.timedelta64(1, "Y")), "is not a length of time"),
     (lambda trace: trace.series(np.timedelta64(5)), "is not a length of time"),
     (lambda trace: trace.series("1s").rebin("0s"), "above zero"),
+    (lambda trace: trace.series("1s").rebin(None), "An interval is needed"),  # type: ignore[arg-type]
     (lambda trace: trace.series("\udc80"), "is not a length of time"),
     (lambda trace: trace.series(by="\udc80"), "no names of fields"),
     (lambda trace: trace.heatmap(title="\udc80"), "give a text"),
@@ -492,8 +501,8 @@ def test_a_block_without_tasks_has_the_counters_of_others(data: Data) -> None:
     measured = Measure(None, data("compare/volA.txt"))  # type: ignore[arg-type]
     found = measured.begin().end().to_dict()
     application = lat.read(data("spark_eventlog/mini_3.5.9.json.zst")).spark()
-    assert list(found) == list(application["counters"])
-    assert {name: value for name, value in found.items() if value} in ({}, {"elapsedTime": found["elapsedTime"]})
+    assert list(found) == [*application["counters"], "blockTime"]
+    assert {name: value for name, value in found.items() if value} in ({}, {"blockTime": found["blockTime"]})
     assert "No task of Spark started" in measured.report()
 
 
@@ -512,3 +521,114 @@ def test_cores_of_a_block_are_those_meanwhile(data: Data) -> None:
     assert {cores for time, _, cores in steps if begin <= time < end} == {2}
     assert max(cores for time, _, cores in steps if time >= end) == 0 if last > end else True
     assert trace.spark()["active_tasks"]["cores"] is None
+
+
+TASK = {"index": 0, "attempt": 0, "executorId": "1", "host": "h", "status": "SUCCESS", "duration": 5}
+
+
+def moment(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms // 1000, timezone.utc):%Y-%m-%dT%H:%M:%S}.{ms % 1000:03}GMT"
+
+
+class Driver(BaseHTTPRequestHandler):
+    """A driver whose one stage, of three tasks, started when it was first asked; it has forgotten two of them."""
+
+    def do_GET(self) -> None:
+        """Answer."""
+        at = moment(time.time_ns() // 1_000_000)
+        span = {"submissionTime": at, "completionTime": at}
+        stage = {"stageId": 0, "attemptId": 0, "status": "COMPLETE", "numTasks": 3, "numCompleteTasks": 3, **span}
+        job = {"jobId": 0, "status": "SUCCEEDED", "stageIds": [0], "numCompletedStages": 1, **span}
+        app = {"id": "app-1", "name": "x", "attempts": [{"completed": False, "startTimeEpoch": 1000}]}
+        path = self.path.split("?")[0].removeprefix("/api/v1/applications").removeprefix("/app-1")
+        answers: dict[str, Any] = {
+            "": app if "app-1" in self.path else [app],
+            "/jobs": [job],
+            "/stages": [],
+            "/stages/0": [stage],
+            "/stages/0/0/taskList": [{"taskId": 0, "launchTime": at, **TASK}],
+        }
+        self.send_response(200 if path in answers else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps(answers.get(path)).encode())
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def driver() -> Iterator[str]:
+    """Return the address of a driver that has forgotten tasks."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Driver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_what_a_driver_has_forgotten_of_a_block_is_said(driver: str) -> None:
+    measured = Measure(None, driver)  # type: ignore[arg-type]
+    with pytest.warns(UserWarning, match="2 tasks forgotten by the driver") as warned, measured:
+        pass
+    assert [str(one.message) for one in warned] == measured.missing
+    assert warned[0].filename == __file__
+    found = measured.to_dict()
+    assert (found["numTasks"], found["missing"]) == (1, measured.missing)
+    assert measured.report().startswith(measured.missing[0])
+
+
+def log_of_stage(at: int) -> list[str]:
+    """Return the lines of a stage of three tasks, which took 9 ms."""
+    of = {"Stage ID": 0, "Stage Attempt ID": 0}
+    stage = {**of, "Stage Name": "s", "Number of Tasks": 3, "Submission Time": at}
+    times = {"Launch Time": at, "Getting Result Time": 0, "Finish Time": at + 5}
+    where = {"Executor ID": "1", "Host": "h", "Locality": "ANY", "Speculative": False, "Failed": False, "Killed": False}
+    events: list[dict[str, Any]] = [
+        {"Event": "SparkListenerLogStart", "Spark Version": "4.0.5"},
+        {"Event": "SparkListenerApplicationStart", "App Name": "x", "App ID": "app-1", "Timestamp": 1000},
+        {"Event": "SparkListenerJobStart", "Job ID": 0, "Submission Time": at, "Stage IDs": [0], "Properties": {}},
+        {"Event": "SparkListenerStageSubmitted", "Stage Info": stage},
+    ]
+    for task in range(3):
+        info = {"Task ID": task, "Index": task, "Attempt": 0, **times, **where}
+        event = {"Event": "SparkListenerTaskEnd", **of, "Task End Reason": {"Reason": "Success"}, "Task Info": info}
+        events.append(event)
+    events.append({"Event": "SparkListenerStageCompleted", "Stage Info": {**stage, "Completion Time": at + 9}})
+    return [json.dumps(event, separators=(",", ":")) + "\n" for event in events]
+
+
+def test_the_event_log_is_read_where_the_driver_has_forgotten_tasks(driver: str, tmp_path: Path) -> None:
+    settings = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file:{tmp_path}"}
+    context = SimpleNamespace(uiWebUrl=driver, applicationId="app-1", getConf=lambda: settings)
+    measured = Measure(SimpleNamespace(sparkContext=context)).begin()  # type: ignore[arg-type]
+    lines = log_of_stage(time.time_ns() // 1_000_000)
+    log = tmp_path / "app-1.inprogress"
+    log.write_text("".join(lines), encoding="utf-8")
+    found = measured.end().to_dict()
+    assert found["numTasks"] == 3 and "missing" not in found
+    # From the start of its stage to its end, as sparkMeasure has it, which is not the time of the block.
+    assert found["elapsedTime"] == measured.application["counters"]["elapsedTime"] == 9
+    assert found["blockTime"] >= 0
+    # A log that has not got so far is no better.
+    log.write_text("".join(lines[:3]), encoding="utf-8")
+    with pytest.warns(UserWarning, match="forgotten by the driver"):
+        assert measured.end().to_dict()["numTasks"] == 1
+
+
+def test_the_data_source_refuses_an_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its module needs no more of Spark for this than names."""
+    sql = ModuleType("pyspark.sql")
+    for name in ("DataFrame", "SparkSession", "Window", "functions"):
+        setattr(sql, name, None)
+    monkeypatch.setitem(sys.modules, "pyspark", ModuleType("pyspark"))
+    monkeypatch.setitem(sys.modules, "pyspark.sql", sql)
+    monkeypatch.delitem(sys.modules, "pyspark.sql.datasource", raising=False)
+    spec = importlib.util.spec_from_file_location("of_spark", Path(lat.__file__).with_name("spark.py"))
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    source = module.LatscopeSource()
+    source.options = {"path": "http://127.0.0.1:4040"}
+    with pytest.raises(lat.UsageError, match=re.escape("http://127.0.0.1:4040 is no file")):
+        source.schema()
+    source.options = {"path": "file:///tmp/a.lat"}
+    assert source.path() == "/tmp/a.lat"

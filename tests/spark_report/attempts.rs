@@ -305,6 +305,13 @@ fn an_application_that_is_stopped_in_a_job_has_failed() {
     let cancelled = log("Job 0 cancelled by the user", 0);
     cancelled.run(&["--fail-if", "failed > 0"]).success();
     assert_ne!(cancelled.report()["findings"][0]["verdict"], "errors");
+    let jobs = cancelled.report()["jobs"].take();
+    assert_eq!([&jobs[0]["failed"], &jobs[0]["cancelled"]], [&json!(false), &json!(true)]);
+    assert!(cancelled.run(&["--by", "job"]).success().contains("cancelled:"));
+    // Spark kills the tasks of a stage that it gives up.
+    let given_up =
+        log("Job aborted due to stage failure: Total size of serialized results of 3 tasks is bigger than 1g", 0);
+    assert!(given_up.run(&["--fail-if", "failed > 0"]).failure(1).contains("failed is 1, which is > 0"));
     let killed = log("Job 0 cancelled by the user", 143);
     assert!(killed.run(&["--fail-if", "failed > 0"]).failure(1).contains("failed is 1, which is > 0"));
     let text = killed.run(&[]).success();
@@ -327,6 +334,9 @@ fn a_limit_that_may_still_be_broken_is_undecided() {
         log.event("TaskStart", json!({"Stage ID": 1, "Stage Attempt ID": 0, "Task Info": info}));
         if has_job_end {
             log.task(&task(1, 2, "1", (1000, 2000)));
+            let info = json!({"Stage ID": 1, "Stage Attempt ID": 0, "Stage Name": "s", "Submission Time": START + 1000,
+                "Completion Time": START + 2000, "RDD Info": []});
+            log.event("StageCompleted", json!({"Stage Info": info}));
             let result = json!({"Result": "JobSucceeded"});
             log.event("JobEnd", json!({"Job ID": 1, "Completion Time": START + 2000, "Job Result": result}));
         }
@@ -352,6 +362,9 @@ fn a_limit_that_may_still_be_broken_is_undecided() {
     let lost = log(true, false).run(&["--fail-if", "failed > 0"]).failure(3);
     assert!(lost.contains("cannot be decided: the log lacks the end of job 1"), "{lost}");
     log(true, true).run(&["--fail-if", "failed > 0"]).success();
+    let open = log(true, true).without(&["StageCompleted", "\"Stage ID\":1"]);
+    let undecided = open.run(&["--fail-if", "failed > 0"]).failure(3);
+    assert!(undecided.contains("cannot be decided: the log lacks the end of stage 1"), "{undecided}");
     // An execution without an end: the listener of the driver dropped it.
     let start = json!({"Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart", "executionId": 4,
         "description": "q4", "details": "", "physicalPlanDescription": "", "time": START});

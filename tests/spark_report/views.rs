@@ -23,6 +23,7 @@ fn limits_fail_a_run() {
             .contains("gc is 15.0%, which is > 10.0%; run is 8s")
     );
     assert!(log.run(&["--fail-if", "nosuch > 1"]).failure(2).contains("is nothing that a limit can be on"));
+    assert!(log.run(&["job = 999"]).failure(3).contains("No job of the application passes the filter"));
     for by in ["job", "sql"] {
         assert!(log.run(&["--by", by]).success().contains(&format!("\n{by}  stages")), "{by}");
     }
@@ -379,6 +380,7 @@ fn tasks_that_never_were_are_not_lost() {
         let mut log = log_of(&eight());
         let mut info = json!({"Stage ID": stage, "Stage Attempt ID": attempt, "Stage Name": "s", "Submission Time": START + 1000,
             "Number of Tasks": 4, "RDD Info": []});
+        log.event("JobStart", json!({"Job ID": 1, "Submission Time": START + 1000, "Stage IDs": [stage]}));
         log.event("StageSubmitted", json!({"Stage Info": info}));
         info["Completion Time"] = json!(START + 2000);
         if let Some(failure) = failure {
@@ -515,4 +517,130 @@ fn lines_that_are_cut_are_malformed_whatever_they_are() {
         assert_eq!(log.report()["anomalies"], json!({"unparsed_lines": 1}), "{class}");
         assert!(log.run(&["--fail-if", "failed > 0"]).failure(3).contains("1 line is malformed"));
     }
+}
+
+/// A listener that falls behind drops all events of a stage, too, as at the end of a job.
+#[test]
+fn a_stage_without_any_event_is_lost_where_its_job_has_a_result() {
+    let log = |stage: i64| {
+        let mut log = Log::new(json!({}));
+        log.executor("1", 2, 0);
+        let infos: Vec<Value> = (0..2).map(|id| json!({"Stage ID": id, "Number of Tasks": 3})).collect();
+        let start = json!({"Job ID": 0, "Submission Time": START, "Stage IDs": [1, 0], "Stage Infos": infos});
+        log.event("JobStart", start);
+        let info = json!({"Stage ID": stage, "Stage Attempt ID": 0, "Stage Name": "s", "Submission Time": START,
+            "Completion Time": START + 1000, "RDD Info": []});
+        log.event("StageSubmitted", json!({"Stage Info": info}));
+        (0..3).for_each(|id| log.task(&task(stage, id, "1", (0, 1000))));
+        log.event("StageCompleted", json!({"Stage Info": info}));
+        let result = json!({"Result": "JobSucceeded"});
+        log.event("JobEnd", json!({"Job ID": 0, "Completion Time": START + 2000, "Job Result": result}));
+        log.event("ApplicationEnd", json!({"Timestamp": START + 2000}));
+        log
+    };
+    let limit = ["--fail-if", "failed > 0"];
+    // The first one is skipped where an earlier job computed it, the last one never is.
+    assert_eq!(log(1).report()["anomalies"], json!({}));
+    log(1).run(&limit).success();
+    let lost = log(0);
+    assert_eq!(lost.report()["anomalies"], json!({"lost_tasks": 3}));
+    assert!(lost.run(&limit).failure(3).contains("3 tasks are missing, with start and end"));
+    lost.view("percentiles", &["--fail-if", "max > 100s"]).failure(3);
+    Log(lost.0.replace("JobSucceeded", "JobFailed")).run(&limit).failure(1);
+}
+
+#[test]
+fn starts_of_jobs_and_queries_that_the_listener_dropped_are_counted() {
+    let mut log = Log::new(json!({}));
+    log.executor("1", 2, 0);
+    for id in 0..3 {
+        let (from, to) = (1000 * id, 1000 * id + 1000);
+        log.event("SQLExecutionStart", json!({"executionId": id, "description": "q", "time": START + from}));
+        log.job(id, (from, to), &[(id, from, to)]);
+        log.task(&task(id, id, "1", (from, to)));
+        log.event("SQLExecutionEnd", json!({"executionId": id, "time": START + to, "errorMessage": ""}));
+    }
+    log.event("ApplicationEnd", json!({"Timestamp": START + 3000}));
+    let limit = ["--fail-if", "failed > 0"];
+    log.run(&limit).success();
+    // A start; a job in the middle; the last one, of which there is a stage; the start of a query.
+    for words in [
+        &["JobStart", "\"Job ID\":1"][..],
+        &["\"Job ID\":1"],
+        &["\"Job ID\":2"],
+        &["SQLExecutionStart", "\"executionId\":1"],
+    ] {
+        let dropped = log.without(words);
+        assert_eq!(dropped.report()["anomalies"], json!({"lost_records": 1}), "{words:?}");
+        let undecided = dropped.run(&limit).failure(3);
+        assert!(undecided.contains("1 start of jobs or SQL executions is missing"), "{undecided}");
+    }
+}
+
+/// Two runs of 200 tasks; of the second one the driver was killed, or the listener dropped a task.
+#[test]
+fn a_comparison_with_a_log_that_is_not_whole_is_undecided() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, step: i64| {
+        let mut log = Log::new(json!({}));
+        log.executor("1", 1, 0);
+        log.job(0, (0, 400_000), &[(0, 0, 400_000)]);
+        for id in 0..200 {
+            log.task(&task(0, id, "1", (2000 * id, 2000 * id + 1000 + id * step % 101)));
+        }
+        log.event("ApplicationEnd", json!({"Timestamp": START + 400_000}));
+        let write = |name: &str, log: &Log| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, &log.0).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let killed = log.without(&["ApplicationEnd"]);
+        let dropped = log.without(&["\"Task ID\":77}"]);
+        [(String::new(), &log), (".inprogress".into(), &killed), ("-dropped".into(), &dropped)]
+            .map(|(more, log)| write(&format!("{name}{more}"), log))
+    };
+    let ([base, ..], [whole, killed, dropped]) = (write("app-1", 37), write("app-2", 41));
+    let compare = |other: &str, limit: &str| latscope(&["compare", &base, other, "--fail-if", limit]);
+    compare(&whole, "mean > 10%").success();
+    for other in [&killed, &dropped] {
+        let undecided = compare(other, "mean > 10%").failure(3);
+        assert!(undecided.contains("cannot be decided"), "{undecided}");
+    }
+}
+
+#[test]
+fn what_no_task_has_is_not_known() {
+    let mut tasks = eight();
+    tasks.iter_mut().for_each(|task| task.is_lost = true);
+    let mut log = log_of(&tasks);
+    log.event("ApplicationEnd", json!({"Timestamp": START + 2000}));
+    for limit in ["gc > 10%", "spilled > 1", "peak_memory > 1GiB", "cpu < 1%"] {
+        let undecided = log.run(&["--fail-if", limit]).failure(3);
+        assert!(undecided.contains("is not known, as no task has metrics"), "{limit}: {undecided}");
+    }
+    log.run(&["--fail-if", "failed > 0", "--fail-if", "elapsed > 1h"]).success();
+    let report = log.report();
+    assert_eq!((&report["measures"]["gc"], &report["measures"]["spilled"]), (&Value::Null, &Value::Null));
+    let text = log.run(&[]).success().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!text.contains("nothing was spilled") && !text.contains("GC takes"), "{text}");
+    assert!(text.contains("no task in the log has metrics"), "{text}");
+    // A quarter of the time is of an executor that was lost.
+    let mut tasks = eight();
+    tasks.iter_mut().take(2).for_each(|task| task.is_lost = true);
+    let mut log = log_of(&tasks);
+    log.event("ApplicationEnd", json!({"Timestamp": START + 2000}));
+    let undecided = log.run(&["--fail-if", "spilled > 1GiB"]).failure(3);
+    assert!(undecided.contains("took 25.0% of task time"), "{undecided}");
+}
+
+/// An hour passed for the driver, but not for the executor.
+#[test]
+fn a_clock_that_was_set_forward_makes_no_small_tasks() {
+    let mut tasks = eight();
+    (tasks[7].span.1, tasks[7].delay) = (tasks[7].span.1 + 3_600_000, 3_600_000);
+    let report = log_of(&tasks).report();
+    let findings = report["findings"].as_array().unwrap();
+    let small = findings.iter().find(|finding| finding["verdict"] == "small tasks").unwrap();
+    assert_eq!(small["confidence"], "low");
+    assert!(small["evidence"].as_str().unwrap().contains("its clock was set forward while tasks ran"), "{small}");
 }

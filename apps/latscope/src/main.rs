@@ -61,11 +61,17 @@ fn main() -> ExitCode {
     let world = world::World::this_machine();
     let plan = match called_ioping(&words) {
         true => plan::ioping(&words[1..], &world).map(|plan| (plan, Vec::new())),
-        false => match config::expanded(words).map(args::Arguments::typed) {
+        false => match config::expanded(words) {
             Err(why) => return fail(2, &why),
-            Ok(typed) => match typed {
+            Ok(words) => match args::Arguments::typed(words.clone()) {
                 Ok(typed) => plan::plan(typed, &world),
-                Err(error) => return refuse(&error),
+                Err(error) => {
+                    // Clap says why; what would have been written must not be of the last run.
+                    if let Some(plan) = plan::uncompared(&words, &error, &world).filter(|_| error.use_stderr()) {
+                        drop(run::run(plan));
+                    }
+                    return refuse(&error);
+                }
             },
         },
     };

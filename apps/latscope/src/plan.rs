@@ -32,7 +32,7 @@ pub mod tests;
 
 pub use agent::Agent;
 pub use alerts::Alerts;
-pub use compare::{Compare, Uncompared};
+pub use compare::{Compare, Uncompared, uncompared};
 pub use convert::{Conversion, Target};
 pub use events::{Events, Sort};
 pub use explain::Explain;
@@ -88,7 +88,7 @@ pub enum Plan {
     SparkSample(SparkSample),
     Percentiles(Reading, Percentiles),
     Compare(Compare),
-    /// Say why nothing is compared, also in the file of results.
+    /// Say why nothing is compared, also in the files of results.
     Uncompared(Uncompared),
     Report(Reading, Report),
     Serve(Reading, Serve),

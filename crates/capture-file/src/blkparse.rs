@@ -6,7 +6,7 @@ use crate::block_actions::{ActionEvents, ActionRecord};
 use crate::cursor::Cursor;
 use crate::input::Input;
 use crate::scan::decimal_seconds;
-use crate::text_rows::{Piece, each_line};
+use crate::text_rows::{Piece, each_line, is_unended};
 use crate::{Detected, Error, Position, ReadOptions, Sink, block_actions};
 use latscope_event::{Anomaly, Clock, Context, FieldSet};
 use std::ops::ControlFlow;
@@ -72,12 +72,15 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     // blkparse counts from the first record.
     let context = Context::new(format!("blkparse, {file}"), Clock::unanchored("relative"));
     let mut actions = ActionEvents::new(context, options, sink);
-    let (mut last_ns, mut is_summary) = (i64::MIN, false);
+    let (mut last_ns, mut is_summary, mut is_cut) = (i64::MIN, false, false);
     each_line(input, |piece| {
-        let Piece::Line(_, line) = piece else { return Ok(actions.hand_on()) };
+        let Piece::Line(number, line) = piece else { return Ok(actions.hand_on()) };
+        let is_last = is_unended(number, line);
         let line = line.map_or(Line::Unknown, |line| parse(line.trim_ascii_end()));
         let tally = &mut actions.context.tally;
         match line {
+            // A size that was cut would be another one; before the statistics all records were printed.
+            _ if is_last && !is_summary => is_cut = true,
             Line::Record(record, comm) => {
                 tally.add(Anomaly::OutOfOrder, u64::from(record.time_ns < last_ns));
                 last_ns = last_ns.max(record.time_ns);
@@ -94,7 +97,10 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         let message = "No record of blkparse found; print the recording in its default format (blkparse -i PREFIX).";
         return Err(Error::new(file, Position::File, message));
     }
-    Ok(actions.finish())
+    let mut context = actions.finish();
+    // Text is in the order of time, so this does not change what has waited until its end.
+    context.tally.add(Anomaly::Truncated, u64::from(is_cut));
+    Ok(context)
 }
 
 #[cfg(test)]

@@ -33,3 +33,24 @@ fn statistics_are_silent_and_other_lines_are_malformed() {
         assert_eq!(detect(text), Detected::No);
     }
 }
+
+#[test]
+fn a_last_line_that_is_cut_is_no_record() {
+    let record = |at: u32, act: &str| format!("  8,0    0        {at}     0.00000{at}000   99  {act} 8 + 8 [0]\n");
+    let (issue, complete) = (record(3, "D  RS"), record(4, "C  RS"));
+    let text = [record(1, "D  RS"), record(2, "C  RS"), issue, complete.clone()].concat();
+    let read_of = |text: &str| {
+        let options = ReadOptions { format: Some(Format::Blkparse), ..ReadOptions::new(FieldSet::EVERY) };
+        let mut rows = 0;
+        let context = read_bytes("test", text.as_bytes(), &options, &mut |_, batch| {
+            rows += batch.len();
+            ControlFlow::Continue(())
+        });
+        let tally = context.unwrap().tally;
+        (rows, [Anomaly::Truncated, Anomaly::UnparsedLines].map(|anomaly| tally.get(anomaly)))
+    };
+    for cut in 1..complete.len() {
+        assert_eq!(read_of(&text[..text.len() - cut]), (1, [1, 0]), "{cut}");
+    }
+    assert_eq!(read_of(&format!("{text}CPU0 (8,0):\n Reads Queued:  ")), (2, [0, 0]));
+}

@@ -179,7 +179,7 @@ fn count(text: &str) -> Option<u64> {
 pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let name = input.name.clone();
     let mut rows = StackRows::new("maps of bpftrace", &name, FILLS, options, sink);
-    let (mut entry, mut pending, mut others) = (Entry::default(), None::<String>, 0);
+    let (mut entry, mut pending, mut is_cut, mut others) = (Entry::default(), None::<String>, false, 0);
     let unit_ns = options.two_columns.latency_unit_ns;
     let mut add = |rows: &mut StackRows, map: &str, key: &str, count: u64| {
         if count == 0 {
@@ -214,6 +214,9 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
                 }
                 Err(why) => rows.rows.add_malformed(number, line, why),
             }
+        } else if number > 1 && !bytes.ends_with(b"\n") && (text.starts_with('@') || pending.is_some()) {
+            // A count that was cut would be another one.
+            is_cut = true;
         } else if text.starts_with('@') || pending.is_some() && frame(text).is_none() {
             // The end of the key, unless a stack follows.
             let mut whole = match pending.take().filter(|_| !text.starts_with('@')) {
@@ -250,6 +253,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         Ok(ControlFlow::Continue(()))
     })?;
     rows.rows.context.tally.add(Anomaly::OtherRecords, others);
+    // Or there is a key without its end.
+    rows.rows.context.tally.add(Anomaly::Truncated, u64::from(is_cut || pending.is_some()));
     rows.finish(&name, "No map with a stack found.")
 }
 
@@ -337,6 +342,18 @@ mod tests {
             "",
         ] {
             assert_eq!(detect(text.as_bytes()), Detected::No, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_cut_is_none() {
+        let (first, second) = ("@a[\n    main+1\n]: 7\n", "@a[\n    read+1\n    main+1\n]: 7426\n");
+        for end in 0..=second.len() {
+            let (rows, context) = rows_of(format!("{first}{}", &second[..end]).as_bytes()).unwrap();
+            let counts = [Anomaly::Truncated, Anomaly::UnparsedLines].map(|anomaly| context.tally.get(anomaly));
+            let is_cut = (1..second.len()).contains(&end);
+            let expected = (1 + usize::from(end == second.len()), [u64::from(is_cut), 0]);
+            assert_eq!((rows.len(), counts), expected, "{}", &second[..end]);
         }
     }
 

@@ -9,7 +9,7 @@
 
 use crate::input::Input;
 use crate::stack_rows::{self, Sample, StackRows, push_text_frame};
-use crate::text_rows::{Piece, each_line};
+use crate::text_rows::{NO_END, Piece, each_line, is_unended};
 use crate::{Detected, Error, ReadOptions, Sink};
 use latscope_event::{Context, Field, FieldSet, FrameKind, Note, push_frame};
 use std::ops::ControlFlow;
@@ -124,6 +124,10 @@ fn read_counts(input: Input, options: &ReadOptions, sink: &mut Sink, has_two: bo
     each_line(input, |piece| {
         let Piece::Line(number, line) = piece else { return Ok(rows.rows.hand_on()) };
         let parse = || {
+            // The count is at the end: it may have been cut.
+            if is_unended(number, line) {
+                return Err(NO_END);
+            }
             let (text, last) = counted(line?).ok_or(NO_COUNT)?;
             let (text, first) = if has_two { counted(text).ok_or(NO_COUNT)? } else { (text, last) };
             let unit = options.two_columns.latency_unit_ns.unwrap_or(1);
@@ -157,6 +161,7 @@ fn read_counts(input: Input, options: &ReadOptions, sink: &mut Sink, has_two: bo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use latscope_event::Anomaly;
 
     fn rows_of(text: &str) -> (Vec<(String, i64, Option<String>)>, Context) {
         rows_by(read, text)
@@ -187,7 +192,14 @@ mod tests {
                 ("t;k_[k];--;w_[k];u".to_string(), 2, None)
             ]
         );
-        assert_eq!(context.tally.get(latscope_event::Anomaly::UnparsedLines), 1);
+        assert_eq!(context.tally.get(Anomaly::UnparsedLines), 1);
+    }
+
+    #[test]
+    fn a_count_that_is_cut_is_none() {
+        let (rows, context) = rows_of("a;b 3\na;c 12");
+        let counts = [Anomaly::Truncated, Anomaly::UnparsedLines].map(|anomaly| context.tally.get(anomaly));
+        assert_eq!((rows.len(), counts), (1, [1, 0]));
     }
 
     #[test]

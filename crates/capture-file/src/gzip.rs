@@ -1,8 +1,9 @@
 //! Members of gzip one after another, which are one file, as for zcat. What follows the last one and is no other is left out, as
-//! zcat does: padding of tapes, or a file that something else was appended to. Unless it is nothing but zeros, it is counted.
+//! zcat does: padding of tapes, or a file that something else was appended to. Unless it is nothing but zeros, it is counted, and
+//! the file ends in the middle.
 
 use flate2::bufread::GzDecoder;
-use latscope_event::{Context, Note};
+use latscope_event::{Anomaly, Context, Note};
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,8 +24,13 @@ impl Unpacked {
     /// Notes what followed the compressed data, if anything did.
     pub fn note_trailing(&self, context: &mut Context) {
         let bytes = self.trailing.load(Ordering::Relaxed);
-        if bytes > 0 {
-            context.note(Note::TrailingBytes { bytes });
+        if bytes == 0 {
+            return;
+        }
+        context.note(Note::TrailingBytes { bytes });
+        // They may be a member with a damaged header, of which nobody knows what was in it.
+        if context.tally.get(Anomaly::Truncated) == 0 {
+            context.tally.add(Anomaly::Truncated, 1);
         }
     }
 }
@@ -96,7 +102,10 @@ impl<R: BufRead> Read for Members<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ReadOptions;
+    use latscope_event::FieldSet;
     use std::io::Write;
+    use std::ops::ControlFlow;
 
     fn member(text: &str) -> Vec<u8> {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -118,6 +127,26 @@ mod tests {
                 let counted = if is_cut || tail.starts_with(&[0]) { 0 } else { tail.len() as u64 };
                 assert_eq!(unpacked.trailing.load(Ordering::Relaxed), counted);
             }
+        }
+    }
+
+    #[test]
+    fn a_damaged_member_is_one_that_is_missing() {
+        let damaged = |zeros: usize| {
+            let mut bytes = member("5 6\n7 8\n");
+            bytes[..zeros].fill(0);
+            bytes
+        };
+        for (behind, events, is_cut) in
+            [(damaged(0), 4, 0), (damaged(1), 2, 1), (damaged(12), 2, 1), (vec![0; 512], 2, 0)]
+        {
+            let (packed, mut found) = ([member("1 2\n3 4\n"), behind.clone()].concat(), 0);
+            let options = ReadOptions::new(FieldSet::ALWAYS);
+            let context = crate::read_bytes("test", &packed, &options, &mut |_, batch| {
+                found += batch.len();
+                ControlFlow::Continue(())
+            });
+            assert_eq!((found, context.unwrap().tally.get(Anomaly::Truncated)), (events, is_cut), "{behind:?}");
         }
     }
 

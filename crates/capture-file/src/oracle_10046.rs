@@ -8,7 +8,7 @@
 
 use crate::input::Input;
 use crate::scan::leading_number;
-use crate::text_rows::{Piece, Rows, each_line};
+use crate::text_rows::{NO_END, Piece, Rows, each_line, is_unended};
 use crate::{Detected, Error, Position, ReadOptions, Sink};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet, MISSING_I64};
 use memchr::memmem;
@@ -126,6 +126,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             path.extend(wait.file.unwrap_or_default().iter().take(LONGEST_NAME));
             batch.push_text(Field::Path, wait.file.map(|_| &path[..]));
             return Ok(rows.end_row());
+        } else if is_unended(number, line) {
+            rows.add_malformed(number, line, NO_END);
         }
         Ok(ControlFlow::Continue(()))
     })?;
@@ -173,6 +175,17 @@ mod tests {
         );
         let counts = [Anomaly::UnparsedLines, Anomaly::Truncated].map(|anomaly| context.tally.get(anomaly));
         assert_eq!((context.clock, counts), (Clock::wall(), [1, 1]));
+    }
+
+    #[test]
+    fn what_is_cut_need_not_be_a_wait() {
+        let wait = "WAIT #46: nam='log file sync' ela= 977 p1=7 tim=1377520823036634\n";
+        for (end, expect) in [("", 0), ("FETCH #46:c=0,e=42\n", 0), ("FETCH #46:c=0,e=4", 1), ("WA", 1)] {
+            let text = format!("{wait}{end}");
+            let input = Input::from_bytes("test", text.as_bytes()).unwrap();
+            let context = read(input, &ReadOptions::new(FieldSet::EVERY), &mut |_, _| ControlFlow::Continue(()));
+            assert_eq!(context.unwrap().tally.get(Anomaly::Truncated), expect, "{end}");
+        }
     }
 
     #[test]

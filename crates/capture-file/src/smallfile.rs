@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use crate::scan::decimal_seconds as seconds;
-use crate::text_rows::{NO_TIMED_ROW, NoRows, Piece, Rows, each_line};
+use crate::text_rows::{NO_END, NO_TIMED_ROW, NoRows, Piece, Rows, each_line, is_unended};
 use crate::{Detected, Error, Position, ReadOptions, Sink};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet};
 use std::ops::ControlFlow;
@@ -86,6 +86,10 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let mut no_rows = NoRows::new(&file, options.lenient);
     each_line(input, |piece| {
         let Piece::Line(number, line) = piece else { return Ok(rows.hand_on()) };
+        // The duration is at the end: it may have been cut.
+        if is_unended(number, line) {
+            return no_rows.add(&mut rows.context, number, line, NO_END).map(ControlFlow::Continue);
+        }
         let event = line.ok().and_then(parse).and_then(|(operation, start_ns, latency_ns)| {
             let start_ns = run_start_ns.checked_add_unsigned(start_ns)?;
             Some((operation, start_ns, latency_ns, start_ns.checked_add_unsigned(latency_ns)?))
@@ -115,6 +119,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
 #[cfg(test)]
 mod tests {
     use super::*;
+    use latscope_event::Anomaly;
 
     #[test]
     fn names_and_rows() {
@@ -130,6 +135,23 @@ mod tests {
             (kind(b"swift-get"), kind(b"overwrite"), kind(b"mkdir")),
             (&b"read"[..], &b"write"[..], &b"other"[..])
         );
+    }
+
+    #[test]
+    fn a_duration_that_is_cut_is_none() {
+        let text = "  create,  0.000047,  0.000146\n  create,  0.000247,  0.000255\n";
+        let read_of = |text: &str| {
+            let (input, mut rows) = (Input::from_bytes("test", text.as_bytes()).unwrap(), 0);
+            let context = read(input, &ReadOptions::new(FieldSet::EVERY), &mut |_, batch| {
+                rows += batch.len();
+                ControlFlow::Continue(())
+            });
+            (rows, context.unwrap().tally.get(Anomaly::Truncated))
+        };
+        assert_eq!(read_of(text), (2, 0));
+        for cut in 1..31 {
+            assert_eq!(read_of(&text[..text.len() - cut]), (1, 1), "{cut}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@
 
 use crate::input::Input;
 use crate::stack_rows::{self, Sample, StackRows};
-use crate::text_rows::{Piece, each_line};
+use crate::text_rows::{NO_END, Piece, each_line, is_unended};
 use crate::{Detected, Error, ReadOptions, Sink};
 use latscope_event::{Context, Field, FieldSet, FrameKind, push_frame};
 use std::ops::ControlFlow;
@@ -142,6 +142,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         let text = String::from_utf8_lossy(line.unwrap_or_default());
         match Line::parse(&text) {
             _ if line.is_err() => rows.rows.add_malformed(number, line, TOO_MANY),
+            // A count that was cut would be another one.
+            _ if is_unended(number, line) => rows.rows.add_malformed(number, line, NO_END),
             Line::Empty | Line::End => {}
             Line::Frame(..) if pending.frames.len() >= FRAMES_LIMIT => pending.is_too_long = true,
             Line::Frame(name, kind) => pending.frames.push((name.into(), kind)),
@@ -195,5 +197,19 @@ mod tests {
         }
         let of_a_program = " 0x400123 : f+0x23/0x120 [/bin/p]\n 0x400124 : main+0x23/0x120 [/bin/p]\n\t17\n";
         assert_eq!(detect(of_a_program.as_bytes()), Detected::Yes);
+    }
+
+    #[test]
+    fn a_count_that_is_cut_is_none() {
+        let stack = " 0x400123 : f+0x23/0x120 [/bin/p]\n 0x400124 : main+0x23/0x120 [/bin/p]\n\t";
+        for (text, expect) in [("17\n", (2, 0)), ("17", (1, 1)), ("", (1, 1))] {
+            let text = format!("{stack}17\n{stack}{text}");
+            let (input, mut rows) = (Input::from_bytes("test", text.as_bytes()).unwrap(), 0);
+            let context = read(input, &ReadOptions::new(FieldSet::EVERY), &mut |_, batch| {
+                rows += batch.len();
+                ControlFlow::Continue(())
+            });
+            assert_eq!((rows, context.unwrap().tally.get(latscope_event::Anomaly::Truncated)), expect, "{text}");
+        }
     }
 }

@@ -14,8 +14,16 @@ pub const MISSING: &str = "too few columns";
 pub const FEWER: &str = "fewer columns than the rows before";
 /// Why a row of operation, start and duration is malformed.
 pub const NO_TIMED_ROW: &str = "something other than operation, start and duration in seconds";
+/// Why a row is malformed whose line was cut.
+pub const NO_END: &str = "no line ending";
 /// As which the last line of a file is found that was cut.
-const CUT: [&str; 3] = [MISSING, FEWER, NO_TIMED_ROW];
+const CUT: [&str; 4] = [MISSING, FEWER, NO_TIMED_ROW, NO_END];
+
+/// Whether a line lacks its newline, which every tool writes: the file was cut, and its last number may have been longer.
+/// A single line may have been typed.
+pub fn is_unended(number: u64, line: Result<&[u8], &str>) -> bool {
+    number > 1 && line.is_ok_and(|line| !line.ends_with(b"\n"))
+}
 
 /// What [`each_line`] hands on.
 pub enum Piece<'l> {
@@ -162,10 +170,9 @@ impl NoRows {
         why: &'static str,
     ) -> Result<(), Error> {
         match line {
+            // Blanks may be the padding of a column.
+            _ if is_unended(number, line) && CUT.contains(&why) => context.tally.add(Anomaly::Truncated, 1),
             Ok(line) if line.trim_ascii().is_empty() => return Ok(()),
-            Ok(line) if !line.ends_with(b"\n") && number > 1 && CUT.contains(&why) => {
-                context.tally.add(Anomaly::Truncated, 1);
-            }
             _ if !self.lenient => {
                 let error = Error::new(&self.file, Position::Line(number), format!("The row has {why}."));
                 return Err(error.with_remedy(Remedy::Lenient));
@@ -223,8 +230,9 @@ impl<'a, 'b> Rows<'a, 'b> {
     #[cold]
     pub fn add_malformed(&mut self, number: u64, line: Result<&[u8], &'static str>, why: &'static str) {
         match line {
+            // Blanks may be the padding of a column.
+            _ if is_unended(number, line) => self.context.tally.add(Anomaly::Truncated, 1),
             Ok(line) if line.trim_ascii().is_empty() => return,
-            Ok(line) if !line.ends_with(b"\n") && number > 1 => self.context.tally.add(Anomaly::Truncated, 1),
             _ => self.context.tally.add(Anomaly::UnparsedLines, 1),
         }
         if !self.context.notes.iter().any(|note| matches!(note, Note::MalformedRow { .. })) {

@@ -4,7 +4,7 @@
 //! Rows may come in any order.
 
 use crate::input::Input;
-use crate::text_rows::{Piece, Rows, each_line};
+use crate::text_rows::{Piece, Rows, each_line, is_unended};
 use crate::{Detected, Error, Position, ReadOptions, Remedy, Sink};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_U64, Note, parse_duration};
 use std::ops::ControlFlow;
@@ -150,6 +150,11 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         if line.is_ok_and(skipped) {
             return Ok(ControlFlow::Continue(()));
         }
+        // A number that was cut would be another one; a row that is the only one is taken for whole.
+        if rows.count > 0 && is_unended(number, line) {
+            rows.context.tally.add(Anomaly::Truncated, 1);
+            return Ok(ControlFlow::Continue(()));
+        }
         let row = line.ok().and_then(|line| match unit_bytes {
             None => parse(line, time_unit, latency_unit)
                 .map(|(end_ns, latency_ns, label)| (end_ns, latency_ns, None, label)),
@@ -160,9 +165,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         let Some((end_ns, latency_ns, bytes, label)) = row else {
             // A header is one line with letters before all rows.
             if rows.count > 0 || first_bad.is_some() || line.is_err() {
-                let is_cut = line.is_ok_and(|line| !line.ends_with(b"\n"));
-                let anomaly = if is_cut { Anomaly::Truncated } else { Anomaly::UnparsedLines };
-                rows.context.tally.add(anomaly, 1);
+                rows.context.tally.add(Anomaly::UnparsedLines, 1);
             }
             first_bad = first_bad.or(Some(number));
             is_too_large |= line.is_ok_and(|line| parse(line, 1, 1).is_some());
@@ -230,6 +233,11 @@ mod tests {
 
     /// Every row, and how many lines were not understood.
     fn rows_of(text: &[u8], units: TwoColumns) -> Result<(Vec<Row>, u64), Error> {
+        rows_and(Anomaly::UnparsedLines, text, units)
+    }
+
+    /// Every row, and how often this was counted.
+    fn rows_and(anomaly: Anomaly, text: &[u8], units: TwoColumns) -> Result<(Vec<Row>, u64), Error> {
         let mut rows = Vec::new();
         let options = ReadOptions { two_columns: units, ..ReadOptions::new(FieldSet::EVERY) };
         let context = read(Input::from_bytes("test", text)?, &options, &mut |_, batch| {
@@ -240,7 +248,7 @@ mod tests {
             }
             ControlFlow::Continue(())
         })?;
-        Ok((rows, context.tally.get(Anomaly::UnparsedLines)))
+        Ok((rows, context.tally.get(anomaly)))
     }
 
     const US: TwoColumns = TwoColumns { time_unit_ns: 1000, latency_unit_ns: None, unit_bytes: None };
@@ -284,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_is_no_row_is_counted() {
-        let (rows, bad) = rows_of(b"1 2\nshort\n3\n-1 5\n99999999999999999999 1\n3 4", US).unwrap();
+        let (rows, bad) = rows_of(b"1 2\nshort\n3\n-1 5\n99999999999999999999 1\n3 4\n", US).unwrap();
         assert_eq!((rows.len(), bad), (2, 4));
         // 292 years and above, of which the last is also the mark of a missing latency.
         let text = b"1ns 9223372036854775807ns\n1ns 9223372036854775808ns\n1ns 18446744073709551615ns\n";
@@ -292,6 +300,24 @@ mod tests {
         assert_eq!((rows, bad), (vec![(1, i64::MAX as u64, None)], 2));
         let error = rows_of(b"# nothing\n\nnothing here\n", US).unwrap_err();
         assert_eq!(error.to_string(), "test:3: No row of two numbers, time and latency, found.");
+    }
+
+    /// Whatever is left of the last row, nobody knows whether it is all of it.
+    #[test]
+    fn what_is_cut_is_no_row() {
+        let of_bytes = TwoColumns { unit_bytes: Some(1), ..US };
+        for rest in ["3", "3 ", "3 4", "3 45", "3 45 vda", "3 x"] {
+            for units in [US, of_bytes] {
+                let text = format!("time lat\n1 2\n{rest}");
+                let (rows, cut) = rows_and(Anomaly::Truncated, text.as_bytes(), units).unwrap();
+                assert_eq!((rows.len(), cut), (1, 1), "{rest}");
+                assert_eq!(rows_of(text.as_bytes(), units).unwrap().1, 0, "{rest}");
+            }
+        }
+        for (text, count) in [("1 2\n3 4\n", 2), ("1 2\n# end", 1), ("1 2\n ", 1), ("1 2", 1), ("time lat\n1 2", 1)] {
+            let (rows, cut) = rows_and(Anomaly::Truncated, text.as_bytes(), US).unwrap();
+            assert_eq!((rows.len(), cut), (count, 0), "{text}");
+        }
     }
 
     #[test]

@@ -124,12 +124,15 @@ impl Unknown {
     }
 }
 
-/// Whether an input ends in the middle, a part of a folder is missing, or a job failed: nobody knows what is not there, nor how much. A
-/// recording that was cut off knows what waited then.
+/// Whether an input ends in the middle, a part of a folder is missing, a job failed, or tasks of Spark may be missing: nobody knows what
+/// is not there, nor how much. A recording that was cut off knows what waited then.
 pub fn lacks_part(contexts: &[Context]) -> bool {
     let lacks = |context: &Context| {
         let has = |anomaly: Anomaly| context.tally.get(anomaly) > 0;
-        has(Anomaly::MissingInputs) || has(Anomaly::FailedJobs) || has(Anomaly::Truncated) && !context.is_cut()
+        has(Anomaly::MissingInputs)
+            || has(Anomaly::FailedJobs)
+            || has(Anomaly::Truncated) && !context.is_cut()
+            || latscope_series::spark::undecided(context).is_some()
     };
     contexts.iter().any(lacks)
 }

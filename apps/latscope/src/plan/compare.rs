@@ -10,6 +10,7 @@ use latscope_event::Field;
 use latscope_filter::Filter;
 use latscope_series::compare::{CompareOptions, Limit};
 use latscope_view_report::ComparePicture;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf, absolute};
 
 /// Plan of `compare`.
@@ -31,26 +32,92 @@ pub struct Compare {
     pub chart: Option<ComparePicture>,
 }
 
-/// What was typed makes no sense as a comparison, but names a file of results that is there, perhaps from the last run.
+/// What was typed makes no sense as a comparison, but names files of results that are there, perhaps from the last run.
 #[derive(Debug, PartialEq)]
 pub struct Uncompared {
     pub why: String,
-    pub junit: PathBuf,
+    /// Results as JUnit XML.
+    pub junit: Vec<PathBuf>,
+    /// Results as Markdown.
+    pub markdown: Vec<PathBuf>,
     /// What would have been read.
-    pub inputs: Reading,
+    pub inputs: Vec<PathBuf>,
+}
+
+impl Uncompared {
+    /// Keeps the results that are there; of the outputs, those that would have been Markdown. `None` where nothing is left.
+    fn found(mut self, is_markdown: bool, world: &World) -> Option<Uncompared> {
+        let is_text = |path: &Path| super::refuse_pictures(Some(path), false).is_ok();
+        self.markdown.retain(|path| (is_markdown || names_markdown(path)) && is_text(path));
+        for results in [&mut self.junit, &mut self.markdown] {
+            results.retain(|path| (world.is_file)(path));
+        }
+        (!self.junit.is_empty() || !self.markdown.is_empty()).then_some(self)
+    }
 }
 
 /// Plans `compare`.
 pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
-    let junit = typed.junit.clone().filter(|path| (world.is_file)(path));
     let runs = typed.group.iter().filter_map(|text| text.split_once('=')).flat_map(|(_, runs)| runs.split(','));
-    let files = typed.traces.iter().cloned().chain(runs.map(PathBuf::from)).collect();
-    match (comparison(typed, world), junit) {
-        (Err(Failure::Usage(why)), Some(junit)) => {
-            Ok(Plan::Uncompared(Uncompared { why, junit, inputs: Reading { files, ..Reading::default() } }))
+    let inputs = typed.traces.iter().cloned().chain(runs.map(PathBuf::from)).collect();
+    let (junit, markdown) = (typed.junit.iter().cloned().collect(), typed.output.iter().cloned().collect());
+    let is_markdown = typed.markdown;
+    match comparison(typed, world) {
+        Err(Failure::Usage(why)) => {
+            let found = Uncompared { why: why.clone(), junit, markdown, inputs }.found(is_markdown, world);
+            found.map(Plan::Uncompared).ok_or(Failure::Usage(why))
         }
-        (plan, _) => plan,
+        plan => plan,
     }
+}
+
+/// What there is to do about words that clap refuses: options of results are looked for where they may stand, and any other word may be
+/// an input.
+pub fn uncompared(words: &[OsString], error: &clap::Error, world: &World) -> Option<Plan> {
+    if words.get(1).is_none_or(|verb| verb != "compare") {
+        return None;
+    }
+    let text = error.render().to_string();
+    // Behind the first paragraph clap describes the usage.
+    let why = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default();
+    let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+    let why = format!("{}.", why.trim_end_matches('.'));
+    let mut plan = Uncompared { why, junit: Vec::new(), markdown: Vec::new(), inputs: Vec::new() };
+    let mut is_markdown = false;
+    let mut rest = words.iter().skip(2).peekable();
+    while let Some(word) = rest.next() {
+        let (option, value) = option_and_value(word.to_str().unwrap_or_default());
+        let results = match option {
+            "--junit" => &mut plan.junit,
+            "-o" | "--output" => &mut plan.markdown,
+            _ => {
+                is_markdown |= option == "--markdown";
+                plan.inputs.extend(paths(word));
+                continue;
+            }
+        };
+        // An option is no value of another one.
+        let next = rest.next_if(|next| value.is_none() && !next.as_encoded_bytes().starts_with(b"-"));
+        results.extend(value.map(PathBuf::from).or_else(|| next.map(PathBuf::from)));
+    }
+    plan.inputs.retain(|path| (world.exists)(path));
+    plan.found(is_markdown, world).map(Plan::Uncompared)
+}
+
+/// The option that a word is, and its value if that is in the same word.
+fn option_and_value(word: &str) -> (&str, Option<&str>) {
+    match word.strip_prefix("-o") {
+        Some(value) if !value.is_empty() => ("-o", Some(value.trim_start_matches('='))),
+        _ => word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value))),
+    }
+}
+
+/// Every path that a word may name: itself, and the runs of a `--group`.
+fn paths(word: &OsStr) -> Vec<PathBuf> {
+    let text = word.to_str().unwrap_or_default();
+    let behind = text.match_indices('=').map(|(at, _)| &text[at + 1..]);
+    let runs = behind.flat_map(|runs| runs.split(',')).filter(|run| !run.is_empty());
+    std::iter::once(PathBuf::from(word)).chain(runs.map(PathBuf::from)).collect()
 }
 
 fn comparison(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
@@ -58,6 +125,7 @@ fn comparison(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
     let by = typed.by.as_ref().map(|name| fields("--by", std::slice::from_ref(name))).transpose()?;
     let by = by.and_then(|fields| fields.first().copied());
     let sides = if typed.group.is_empty() { single(&typed, world)? } else { groups(&typed.group)? };
+    refuse_same_names(&sides, &typed)?;
     let side = |path: &PathBuf, filter: &Option<String>| {
         reading(
             &args::Input {
@@ -112,11 +180,28 @@ fn comparison(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
         },
         limit,
         shape: shape(typed.table, &typed.output),
-        markdown: typed.markdown || is_markdown(&typed.output),
+        markdown: typed.markdown || typed.output.as_deref().is_some_and(names_markdown),
         junit: typed.junit,
         output: typed.output,
         chart,
     }))
+}
+
+/// Fails if two sides were given one name: a verdict would not say which of them is slower.
+fn refuse_same_names(sides: &[Side], typed: &args::Compare) -> Result<(), Failure> {
+    let names: Vec<&str> = sides.iter().map(|(name, ..)| name.as_str()).collect();
+    let twice = (1..names.len()).find(|&at| names[..at].contains(&names[at])).map(|at| names[at]);
+    match twice {
+        Some(name) if !typed.group.is_empty() => Err(Failure::Usage(format!(
+            "--group {name} is given twice; give all runs of a side at once (--group {name}=TRACE,TRACE...), and the other \
+             side another name."
+        ))),
+        Some(name) if !typed.names.is_empty() => {
+            Err(Failure::Usage(format!("--names has {name} twice; give each trace a name of its own.")))
+        }
+        // One file twice is refused as that.
+        _ => Ok(()),
+    }
 }
 
 /// Fails if standard input would have to be read twice.
@@ -133,8 +218,8 @@ fn refuse_standard_input(sides: &[(String, Vec<Reading>)], is_divided: bool) -> 
 }
 
 /// Whether the name of the file asks for Markdown.
-fn is_markdown(output: &Option<PathBuf>) -> bool {
-    output.as_ref().and_then(|path| path.extension()).is_some_and(|ending| ending.eq_ignore_ascii_case("md"))
+fn names_markdown(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"))
 }
 
 /// Name, traces of each turn, and a filter of its own.

@@ -214,7 +214,7 @@ pub fn pages(typed: args::Man, world: &World) -> Result<Plan, Failure> {
 /// The manual page of a command. What clap_mangen makes of what follows the options would be filled like prose.
 fn page(command: &Command, program: &Command) -> io::Result<String> {
     let version = program.get_version().unwrap_or_default();
-    let man = Man::new(command.clone()).source(format!("latscope {version}")).manual("latscope");
+    let man = Man::new(with_aliases(command.clone())).source(format!("latscope {version}")).manual("latscope");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
@@ -234,6 +234,23 @@ fn page(command: &Command, program: &Command) -> io::Result<String> {
     }
     let other = if command.has_subcommands() { "latscope-COMMAND" } else { "latscope" };
     Ok(page + &format!(".SH SEE ALSO\n.BR {} (1)\n", escaped(other)))
+}
+
+/// The command with the aliases of options in their descriptions, where `--help` has them and clap_mangen has not.
+fn with_aliases(command: Command) -> Command {
+    command.mut_args(|argument| {
+        let (letters, names) = (argument.get_visible_short_aliases(), argument.get_visible_aliases());
+        let letters = letters.unwrap_or_default().into_iter().map(|letter| format!("-{letter}"));
+        let names = names.unwrap_or_default().into_iter().map(|name| format!("--{name}"));
+        let aliases: Vec<String> = letters.chain(names).collect();
+        if aliases.is_empty() {
+            return argument;
+        }
+        let help = argument.get_long_help().or_else(|| argument.get_help());
+        let help = help.map(ToString::to_string).unwrap_or_default();
+        let title = if aliases.len() == 1 { "alias" } else { "aliases" };
+        argument.long_help(format!("{help}\n\n[{title}: {}]", aliases.join(", ")))
+    })
 }
 
 /// A paragraph behind the options: examples as they stand, the statuses, or prose.

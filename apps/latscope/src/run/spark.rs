@@ -2,13 +2,14 @@
 
 use super::{output, reports};
 use crate::Failure;
-use crate::notes::{WORDING, plural};
+use crate::notes::WORDING;
 use crate::plan::{Reading, Spark as Plan};
 use latscope_capture_file::{Format, is_pipe};
-use latscope_event::{Anomaly, Context, Field, Unfinished, format_count};
+use latscope_event::{Context, Field};
 use latscope_filter::Filter;
 use latscope_pipeline::{Pipeline, SparkApplication};
-use latscope_series::spark::{SparkLimit, SparkMeasures, SparkTasks};
+pub use latscope_series::spark::undecided;
+use latscope_series::spark::{SparkLimit, SparkMeasures, SparkTasks, incomplete};
 use latscope_series::{SparkTaskWaits, SparkWaits};
 use latscope_view_report::{ReportSection, SparkPicture, Theme, spark};
 use latscope_view_term::{Line, Room, SparkLevel, SparkReport, spark_wait_json, spark_wait_lines};
@@ -94,8 +95,8 @@ impl Application {
                     .into(),
             }),
             (false, Some(job)) => Some(format!(
-                "the log lacks the end of job {}, though it has that of the application, which exceeds no limit as far as is known; \
-                 the log of its driver says how it ended",
+                "the log lacks the end of job {}, though the application has ended, which exceeds no limit as far as is known; the log of \
+                 its driver says how it ended",
                 job.id
             )),
             (false, None) => self.incomplete(),
@@ -113,7 +114,12 @@ impl Application {
                 execution.id
             ));
         }
-        incomplete(&self.context)
+        // All of its tasks may be there, but an attempt that followed may not.
+        let open = self.tasks.stages.iter().find(|(_, stage)| stage.is_open()).map(|(id, _)| id.0);
+        let open = open.map(|stage| {
+            format!("the log lacks the end of stage {stage}, and what is known exceeds no limit; read a whole log")
+        });
+        incomplete(&self.context).or(open)
     }
 
     /// The report as text.
@@ -139,64 +145,6 @@ impl Application {
     pub fn picture(&self, options: &SparkPicture) -> String {
         spark(&self.tasks, &self.context, options)
     }
-}
-
-/// Why tasks may be missing from the log of an application, in words; none where it is whole, and of other traces.
-pub fn undecided(context: &Context) -> Option<String> {
-    match context.properties.contains_key(Context::SPARK_END) {
-        true => Some(
-            "the log has no end of the application, which exceeds no limit so far: it still runs, or its driver was killed; \
-             read the log again when the application has ended"
-                .into(),
-        ),
-        false if context.source.starts_with(Context::SPARK_LOG) => incomplete(context),
-        false => None,
-    }
-}
-
-/// What the log of an application that has ended lacks, in words.
-fn incomplete(context: &Context) -> Option<String> {
-    let (tally, is) = (&context.tally, |count| if count == 1 { "is" } else { "are" });
-    let lost = |one: &&Unfinished| !one.counts() && one.values.contains_key(Field::Task.name());
-    let lost = context.unfinished.iter().filter(lost).count() as u64;
-    let is_of_driver = context.properties.contains_key(Context::SPARK_SOURCE);
-    let found = match () {
-        () if tally.get(Anomaly::MissingParts) > 0 => {
-            let missing = tally.get(Anomaly::MissingParts);
-            match is_of_driver {
-                true => format!("the driver has forgotten {} of its jobs and stages", format_count(missing)),
-                false => format!("{} of the rolled log {} missing or compacted", plural(missing, "part"), is(missing)),
-            }
-        }
-        () if tally.get(Anomaly::Truncated) > 0 => "the log is cut".into(),
-        () if tally.get(Anomaly::UnparsedLines) > 0 => {
-            let malformed = tally.get(Anomaly::UnparsedLines);
-            format!("{} {} malformed", plural(malformed, "line"), is(malformed))
-        }
-        () if tally.get(Anomaly::LostTasks) > 0 => {
-            let lost = tally.get(Anomaly::LostTasks);
-            match is_of_driver {
-                true => format!("the driver has forgotten {}", plural(lost, "task")),
-                false => format!("{} {} missing, with start and end", plural(lost, "task"), is(lost)),
-            }
-        }
-        // Their tasks may have failed.
-        () if tally.get(Anomaly::NegativeLatency) > 0 => {
-            let backwards = tally.get(Anomaly::NegativeLatency);
-            format!("{} whose end is before the start {} left out", plural(backwards, "event"), is(backwards))
-        }
-        () if tally.get(Anomaly::SetBack) > 0 => {
-            let set_back = tally.get(Anomaly::SetBack);
-            format!("the clock was set back during {}, of which only the run time is known", plural(set_back, "task"))
-        }
-        () if !context.properties.contains_key("spark.app.name") => {
-            "the log lacks its beginning, without the start of the application".into()
-        }
-        () if lost > 0 => format!("{} without an end {} in it", plural(lost, "task"), is(lost)),
-        () => return None,
-    };
-    let whole = if is_of_driver { "its event log has all" } else { "read a whole log" };
-    Some(format!("{found}, and what is known exceeds no limit; {whole}"))
 }
 
 /// The report as a section of the page, of files that are one event log.
@@ -263,6 +211,9 @@ fn application(pipeline: &Pipeline, waits: &mut SparkWaits, has_notes: bool) -> 
         let is_log = contexts.iter().any(|context| context.properties.contains_key("spark.version"));
         let has_end = contexts.iter().all(|context| !context.properties.contains_key(Context::SPARK_END));
         return Err(Failure::Input(match is_log {
+            true if pipeline.reading().filter.is_some() => {
+                "No job of the application passes the filter, so there is nothing to report.".into()
+            }
             true if has_end => "The application ran no job, so there is nothing to report.".into(),
             true => "There is no job in the log, which has no end of the application: nothing to report so far.".into(),
             false => "No task of Spark was found; latscope spark reads event logs.".into(),

@@ -168,7 +168,7 @@ impl Reader<'_> {
         let key = self.key.take();
         match parsed {
             // What is cut may be anything, and the count of a row may be cut, too.
-            Line::Row(_) | Line::Other if is_cut && !text.trim_ascii_end().ends_with(b"|") => {
+            _ if is_cut && !text.trim_ascii_end().ends_with(b"|") => {
                 self.context.tally.add(Anomaly::Truncated, 1);
             }
             Line::Row(row) => self.row(row, number),
@@ -492,5 +492,10 @@ mod tests {
         let (rows, context) = read(text, None).unwrap();
         let counts = [Anomaly::UnparsedLines, Anomaly::Truncated].map(|anomaly| context.tally.get(anomaly));
         assert_eq!((rows.len(), counts), (2, [2, 1]));
+        let text = "     usecs    : count    distribution\n 64 -> 127 : 5 |** |\n";
+        for (end, cut) in [("", 0), (" 128 -> 255 : 1 |* |", 0), (" ", 1), ("disk = vd", 1), ("@usecs[a]:", 1)] {
+            let (rows, context) = read(&format!("{text}{end}"), None).unwrap();
+            assert_eq!((rows.len(), context.tally.get(Anomaly::Truncated)), (1, cut), "{end}");
+        }
     }
 }

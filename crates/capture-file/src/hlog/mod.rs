@@ -14,7 +14,7 @@ mod write;
 use crate::input::Input;
 use crate::scan::decimal_seconds;
 use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
-use crate::text_rows::{Lines, NoRows};
+use crate::text_rows::{Lines, NO_END, NoRows, is_unended};
 use crate::{Detected, Error, Position, ReadOptions};
 use latscope_event::{Clock, Context};
 use latscope_histogram::Grid;
@@ -123,7 +123,11 @@ impl<'a> Hlog<'a> {
                     self.context.cover(row.time_ns.saturating_add_unsigned(row.width_ns));
                     return Ok(Some(row));
                 }
-                Err(why) => self.no_rows.add(&mut self.context, number, line, why)?,
+                Err(why) => {
+                    // Lengths and a checksum are in the histogram, so one that can be read is whole.
+                    let why = if is_unended(number, line) { NO_END } else { why };
+                    self.no_rows.add(&mut self.context, number, line, why)?;
+                }
             }
         }
         self.no_rows.finish(&mut self.context, self.rows)?;

@@ -110,4 +110,9 @@ fn strange_lines_and_absolute_times() {
         let (two, context) = read_bytes(text.into_bytes(), true).unwrap();
         assert_eq!((two.len(), context.tally.get(Anomaly::UnparsedLines)), (2, 1), "{line}");
     }
+    // Without its newline, and the padding before it, a row is whole.
+    for cut in 1..good.len() - 2 {
+        let (one, context) = read_bytes(format!("{good}{}", &good[..cut]).into_bytes(), false).unwrap();
+        assert_eq!((one.len(), context.tally.get(Anomaly::Truncated)), (1, 1), "{cut}");
+    }
 }

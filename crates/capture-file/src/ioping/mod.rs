@@ -7,6 +7,7 @@ mod json;
 mod rows;
 
 use crate::input::Input;
+use crate::text_rows::is_unended;
 use crate::{Detected, Error, Position, ReadOptions, Sink};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet};
 use rows::{Raw, Request};
@@ -70,8 +71,13 @@ fn read_lines(input: Input, events: &mut Events) -> Result<Option<u64>, Error> {
     while events.go_on.is_continue() && lines.next(&mut chunk).map_err(|error| lines.input.error(&error))? {
         for line in chunk.split_inclusive(|&byte| byte == b'\n') {
             number += 1;
+            let is_cut = is_unended(number, Ok(line));
             let line = line.trim_ascii();
-            if let Some(request) = Request::parse(line) {
+            // A number that was cut would be another one; before the statistics all requests were printed.
+            if is_cut && !rows::is_summary(line) {
+                events.context.tally.add(Anomaly::Truncated, 1);
+                first_bad = first_bad.or(Some(number));
+            } else if let Some(request) = Request::parse(line) {
                 texts = true;
                 events.request(&request);
             } else if let Some(raw) = Raw::parse(line) {
@@ -229,5 +235,45 @@ impl Events<'_, '_> {
             self.go_on = (self.sink)(&self.context, &self.batch);
         }
         self.batch.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests, and how often the file ended in the middle of one; nothing else is counted.
+    fn read_of(text: &str) -> (u64, u64) {
+        let (input, mut requests) = (Input::from_bytes("test", text.as_bytes()).unwrap(), 0);
+        let context = read(input, &ReadOptions::new(FieldSet::EVERY), &mut |_, batch| {
+            requests += batch.len() as u64;
+            ControlFlow::Continue(())
+        });
+        let tally = context.unwrap().tally;
+        assert_eq!(tally.get(Anomaly::UnparsedLines), 0, "{text}");
+        (requests, tally.get(Anomaly::Truncated))
+    }
+
+    #[test]
+    fn a_last_line_that_is_cut_is_no_request() {
+        let line = |number: u32| format!("4 KiB <<< . (ext4 /dev/vda 252.0 GiB): request={number} time=198.4 us\n");
+        let raw = |ns: u64| {
+            let per_s = 1_000_000_000 / ns;
+            format!("1 {ns} {per_s} {} {ns} {ns} {ns} 0 2 10412785\n", 4096 * per_s)
+        };
+        for (before, last) in [(line(1) + &line(2), line(3)), (raw(374_622) + &raw(300_000), raw(250_000))] {
+            let text = before + &last;
+            assert_eq!(read_of(&text), (3, 0));
+            for cut in 1..last.len() {
+                assert_eq!(read_of(&text[..text.len() - cut]), (2, 1), "{cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_prints_statistics_has_printed_all_requests() {
+        let line = "4 KiB <<< . (ext4 /dev/vda 252.0 GiB): request=1 time=198.4 us\n";
+        let statistics = "\n--- . (ext4 /dev/vda 252.0 GiB) ioping statistics ---\n1 requests completed in 198.4 us";
+        assert_eq!(read_of(&format!("{line}{statistics}")), (1, 0));
     }
 }

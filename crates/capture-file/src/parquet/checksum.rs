@@ -181,7 +181,8 @@ pub fn sound_groups(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parquet::{close, properties, writer};
+    use crate::parquet::groups::Groups;
+    use crate::parquet::{close, properties};
     use crate::{ReadOptions, read_bytes};
     use arrow_array::{Int64Array, RecordBatch};
     use arrow_schema::{DataType, Field as ArrowField, Schema};
@@ -195,7 +196,7 @@ mod tests {
     fn file() -> Vec<u8> {
         let column = |name| ArrowField::new(name, DataType::Int64, false);
         let schema = Arc::new(Schema::new(vec![column("time_ns"), column("latency_ns")]));
-        let mut writer = writer(Vec::new(), schema.clone(), properties().build()).unwrap();
+        let mut groups = Groups::create(Vec::new(), &schema, properties().build()).unwrap();
         let mut state = 1u64;
         for group in 0..3 {
             let times = Int64Array::from_iter_values((group * ROWS)..((group + 1) * ROWS));
@@ -204,10 +205,9 @@ mod tests {
                 (state >> 1) as i64
             }));
             let records = RecordBatch::try_new(schema.clone(), vec![Arc::new(times), Arc::new(latencies)]).unwrap();
-            writer.write(&records).unwrap();
-            writer.flush().unwrap();
+            groups.write(&[records]).unwrap();
         }
-        close(writer, &Context::new("test", Clock::wall()), &[]).unwrap()
+        close(groups, &Context::new("test", Clock::wall()), &[]).unwrap()
     }
 
     /// Times that are read, and how many rows were damaged.

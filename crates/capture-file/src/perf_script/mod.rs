@@ -59,7 +59,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
 #[cfg(test)]
 mod tests {
     use super::*;
-    use latscope_event::Anomaly;
+    use latscope_event::{Anomaly, Wait};
     use std::ops::ControlFlow;
 
     #[test]
@@ -78,6 +78,31 @@ mod tests {
         assert_eq!(context.span_ns, Some((i64::MAX, i64::MAX)));
         assert_eq!(context.tally.get(Anomaly::UnparsedLines), 1, "a moment after the last that can be counted");
         assert_eq!(context.tally.get(Anomaly::LostRecords), u64::MAX);
+    }
+
+    /// With stacks and without, which are dealt out in other chunks. What was in flight at the cut had waited until there.
+    #[test]
+    fn a_last_line_that_is_cut_is_no_record() {
+        let line = |seconds: u32, rest: &str| format!("   fio 1 [001] {seconds}.000000: block:block_rq_{rest}\n");
+        let stack = "\tffffffff81b047f9 blk_account_io_start+0x149 ([kernel.kallsyms])\n\n";
+        let (issue, complete) = ("issue: 254,0 R 4096 () 8 + 8 [fio]", "complete: 254,0 R () 8 + 8 [0]");
+        let before = [line(1, issue), line(2, complete), line(3, issue)];
+        for (between, fields) in [("", FieldSet::ALWAYS), (stack, FieldSet::ALWAYS), (stack, FieldSet::EVERY)] {
+            let last = line(4, complete);
+            let text = before.iter().map(|record| format!("{record}{between}")).collect::<String>() + &last;
+            for cut in 0..last.len() {
+                let (input, mut events) = (Input::from_bytes("test", &text.as_bytes()[..text.len() - cut]).unwrap(), 0);
+                let context = read(input, &ReadOptions::new(fields), &mut |_, batch| {
+                    events += batch.len();
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
+                let counts = [Anomaly::Truncated, Anomaly::UnparsedLines].map(|anomaly| context.tally.get(anomaly));
+                let waits: Vec<Wait> = context.unfinished.iter().map(|request| request.wait).collect();
+                let expected = if cut == 0 { (2, [0, 0], vec![]) } else { (1, [1, 0], vec![Wait::Counts]) };
+                assert_eq!((events, counts, waits), expected, "{between} {cut}");
+            }
+        }
     }
 
     #[test]

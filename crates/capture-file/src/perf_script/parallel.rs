@@ -255,13 +255,21 @@ fn first_of<P: LineSource>(after: &[u8], cpu: u32) -> Option<i64> {
     lines.filter_map(P::time_and_cpu).find(|&(_, found)| found == Some(cpu)).map(|(time_ns, _)| time_ns)
 }
 
+/// What a text has beside lines that can be parsed.
+pub struct Unread {
+    /// Lines that were too long to be understood.
+    pub too_long: u64,
+    /// Whether the last line was cut.
+    pub is_cut: bool,
+}
+
 /// Reads all chunks on one thread, parses them on others, and calls `take` for each in the order of the file,
-/// until it breaks. Returns how many lines were too long to be understood.
+/// until it breaks.
 pub fn parse_in_order<P: LineSource + Send>(
     input: Input,
     wanted: Wanted,
     mut take: impl FnMut(&mut Parsed<P>) -> ControlFlow<()>,
-) -> Result<u64, Error> {
+) -> Result<Unread, Error> {
     let workers = thread::available_parallelism().map_or(1, usize::from).clamp(1, 4);
     thread::scope(|scope| {
         let (mut chunks_to, mut parsed_from, mut working) = (Vec::new(), Vec::new(), Vec::new());
@@ -286,10 +294,10 @@ pub fn parse_in_order<P: LineSource + Send>(
         }
         // Where the loop ended early, the threads find their channels closed and end too.
         drop(parsed_from);
-        let too_long = joined(reading);
+        let unread = joined(reading);
         // The scope would wait until their work is done; this waits until they are gone with all that they own.
         working.into_iter().for_each(joined);
-        too_long
+        unread
     })
 }
 
@@ -301,14 +309,16 @@ fn joined<T>(thread: ScopedJoinHandle<T>) -> T {
 type Worker = (SyncSender<Vec<u8>>, Receiver<Vec<u8>>);
 
 /// Deals chunks out to the workers in turn; those of whole records if their stacks are wanted, behind which a line is empty.
-fn distribute(mut lines: LineChunks, are_records_whole: bool, workers: Vec<Worker>) -> Result<u64, Error> {
-    let mut begun: Vec<u8> = Vec::new();
+fn distribute(mut lines: LineChunks, are_records_whole: bool, workers: Vec<Worker>) -> Result<Unread, Error> {
+    let (mut begun, mut is_first, mut is_cut): (Vec<u8>, bool, bool) = (Vec::new(), true, false);
     for (worker, empty_chunks) in workers.iter().cycle() {
         let mut chunk = empty_chunks.try_recv().unwrap_or_default();
         let more = lines.next(&mut chunk).map_err(|error| lines.input.error(&error))?;
         if !more {
             chunk.clear();
         }
+        is_cut |= drop_cut(&mut chunk, is_first);
+        is_first = false;
         if are_records_whole {
             chunk.splice(..0, begun.drain(..));
             if more && let Some(end) = memchr::memmem::rfind(&chunk, b"\n\n") {
@@ -322,7 +332,19 @@ fn distribute(mut lines: LineChunks, are_records_whole: bool, workers: Vec<Worke
             break;
         }
     }
-    Ok(lines.too_long)
+    Ok(Unread { too_long: lines.too_long, is_cut })
+}
+
+/// Drops a last line without its newline, unless it is the only one: a number that was cut would be another one.
+/// Whether there was one.
+fn drop_cut(chunk: &mut Vec<u8>, is_first: bool) -> bool {
+    let end = memchr::memrchr(b'\n', chunk).map_or(0, |newline| newline + 1);
+    if end == 0 && is_first {
+        return false;
+    }
+    let is_cut = end < chunk.len();
+    chunk.truncate(end);
+    is_cut
 }
 
 fn work<P: LineSource>(

@@ -54,9 +54,12 @@ pub fn read<P: LineSource + Send>(
         stacks: source.has_stacks && [Field::Stack, Field::StackSource].iter().any(|&field| fields.contains(field)),
         samples: source.has_samples,
     };
-    let too_long = parallel::parse_in_order::<P>(input, wanted, |parsed| reader.take(parsed, is_stream, sink))?;
-    reader.context.tally.add(Anomaly::UnparsedLines, too_long);
-    reader.finish(&name, source, sink)
+    let unread = parallel::parse_in_order::<P>(input, wanted, |parsed| reader.take(parsed, is_stream, sink))?;
+    reader.context.tally.add(Anomaly::UnparsedLines, unread.too_long);
+    let mut context = reader.finish(&name, source, sink)?;
+    // Text is in the order of time, so this does not change what has waited until its end.
+    context.tally.add(Anomaly::Truncated, u64::from(unread.is_cut));
+    Ok(context)
 }
 
 struct Reader {

@@ -67,8 +67,8 @@ pub fn files(folder: &Path) -> Option<Vec<PathBuf>> {
 const ENDINGS: [&str; 5] = [".inprogress", ".lz4", ".lzf", ".snappy", ".zstd"];
 
 /// Whether a path in a folder of logs is one of them: by its name `app-20261121011349-0000`, `local-1795227501211.lz4`,
-/// `application_1_2_1.zstd.inprogress`, `eventlog_v2_...`, or by its content if the name can be that of a log: `spark-0123abcd...` of
-/// Kubernetes, a UUID, or any other with the ending of one.
+/// `application_1_2_1.zstd.inprogress`, `eventlog_v2_...`, or by its content if the name can be that of a log: `app-nightly`, as
+/// `spark.app.id` may be any text, `spark-0123abcd...` of Kubernetes, a UUID, or any other with the ending of one.
 pub fn is_log(path: &Path) -> bool {
     let name = name(path);
     if name.starts_with("eventlog_v2_") {
@@ -80,7 +80,7 @@ pub fn is_log(path: &Path) -> bool {
     }
     let plain = ENDINGS.iter().fold(name, |name, ending| name.trim_end_matches(ending));
     let is_uuid = plain.len() >= 36 && plain.bytes().take(36).all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
-    let may_be = name.starts_with("spark-") || is_uuid || plain.len() < name.len();
+    let may_be = rest.is_some() || name.starts_with("spark-") || is_uuid || plain.len() < name.len();
     may_be
         && !name.starts_with('.')
         && path.is_file()
@@ -197,6 +197,9 @@ mod tests {
         let log = "{\"Event\":\"SparkListenerLogStart\",\"Spark Version\":\"4.0.5\"}\n";
         for name in [
             "app-20261121011349-0000",
+            "app-nightly",
+            "local-a",
+            "application_b.zstd",
             "spark-0123456789abcdef0123456789abcdef",
             "spark-application-1795227501211",
             "123e4567-e89b-12d3-a456-426614174000_1",
@@ -204,8 +207,13 @@ mod tests {
         ] {
             assert!(is_log(name, log), "{name}");
         }
-        let others =
-            [("spark-defaults.conf", "spark.master local"), ("night", log), (".a.zstd", log), ("b.zstd", "text")];
+        let others = [
+            ("spark-defaults.conf", "spark.master local"),
+            ("app-notes.txt", "text"),
+            ("night", log),
+            (".a.zstd", log),
+            ("b.zstd", "text"),
+        ];
         others.into_iter().for_each(|(name, text)| assert!(!is_log(name, text), "{name}"));
     }
 }

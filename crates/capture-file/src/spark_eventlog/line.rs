@@ -311,8 +311,28 @@ pub struct JobStart<'a> {
     pub at_ms: Option<i64>,
     #[serde(rename = "Stage IDs", default)]
     pub stages: Vec<i64>,
+    #[serde(rename = "Stage Infos", default)]
+    pub infos: Vec<JobStage>,
     #[serde(rename = "Properties", borrow)]
     pub properties: Option<Properties<'a>>,
+}
+
+/// A stage as the job lists it that needs it.
+#[derive(Deserialize, Debug)]
+pub struct JobStage {
+    #[serde(rename = "Stage ID")]
+    pub id: Option<i64>,
+    #[serde(rename = "Number of Tasks")]
+    pub tasks: Option<i64>,
+}
+
+impl JobStart<'_> {
+    /// The stage that gives the result, and how many tasks it has: the one that Spark made last.
+    pub fn result_stage(&self) -> Option<(i64, i64)> {
+        let last = *self.stages.iter().max()?;
+        let info = self.infos.iter().find(|info| info.id == Some(last));
+        Some((last, info.and_then(|info| info.tasks).unwrap_or(0)))
+    }
 }
 
 #[derive(Deserialize, Debug)]
@@ -574,10 +594,11 @@ mod tests {
 
     #[test]
     fn lines_are_events_by_their_class() {
-        let start = r#"{"Event":"SparkListenerJobStart","Job ID":3,"Submission Time":9,"Stage Infos":[{}],"Stage IDs":[1,2],
+        let start = r#"{"Event":"SparkListenerJobStart","Job ID":3,"Submission Time":9,"Stage Infos":[{},{"Stage ID":2,"Number of Tasks":8}],"Stage IDs":[2,1],
             "Properties":{"x":"y","spark.job.description":"a \"b\"","spark.sql.execution.id":"7"}}"#;
         let Some(Event::JobStart(job)) = parse(start.as_bytes()) else { panic!() };
-        assert_eq!((job.id, job.at_ms, &job.stages[..]), (3, Some(9), &[1, 2][..]));
+        assert_eq!((job.id, job.at_ms, &job.stages[..]), (3, Some(9), &[2, 1][..]));
+        assert_eq!(job.result_stage(), Some((2, 8)));
         let properties = job.properties.unwrap();
         assert_eq!((properties.group, properties.sql.as_deref()), (None, Some("7")));
         assert_eq!(properties.description.as_deref(), Some("a \"b\""));

@@ -4,7 +4,8 @@ mod end;
 
 use super::FILLS;
 use super::line::{
-    BlockManagerAdded, Environment, Event, Exclusion, Properties, ResourceProfileAdded, StageInfo, TaskEnd, TaskInfo,
+    BlockManagerAdded, Environment, Event, Exclusion, JobStart, Properties, ResourceProfileAdded, StageInfo, TaskEnd,
+    TaskInfo,
 };
 use super::memory::{METRICS, Peaks, Sampled};
 use super::numbers::{measured_ns, push_metrics};
@@ -115,9 +116,18 @@ pub struct Session<'a, 'b> {
     open_stages: BTreeMap<(i64, i64), i64>,
     /// Those that were completed, and how many tasks they have: of these, none ran on when the application ended.
     complete_stages: BTreeMap<(i64, i64), i64>,
-    /// How many tasks of a stage the log names, each by its first attempt.
+    /// How many tasks of a stage the log names, each by its first attempt. It has something of each of these stages.
     first_attempts: BTreeMap<(i64, i64), i64>,
     job_of_stage: BTreeMap<i64, i64>,
+    /// The stage that gives the result of each job that has not ended, and how many tasks it has.
+    result_stages: BTreeMap<i64, (i64, i64)>,
+    /// Those of jobs that succeeded: they ran, even if the log has nothing of them.
+    due_stages: BTreeMap<i64, i64>,
+    /// Jobs and executions that the log names, each with whether it has the start.
+    named_jobs: BTreeMap<i64, bool>,
+    named_executions: BTreeMap<i64, bool>,
+    /// Whether a stage started of which no job is known.
+    has_stray_stage: bool,
     jobs: BTreeMap<i64, About>,
     executions: BTreeMap<i64, About>,
     executors: BTreeMap<u32, Executor>,
@@ -201,6 +211,11 @@ impl<'a, 'b> Session<'a, 'b> {
             complete_stages: BTreeMap::new(),
             first_attempts: BTreeMap::new(),
             job_of_stage: BTreeMap::new(),
+            result_stages: BTreeMap::new(),
+            due_stages: BTreeMap::new(),
+            named_jobs: BTreeMap::new(),
+            named_executions: BTreeMap::new(),
+            has_stray_stage: false,
             jobs: BTreeMap::new(),
             executions: BTreeMap::new(),
             executors: BTreeMap::new(),
@@ -277,18 +292,14 @@ impl<'a, 'b> Session<'a, 'b> {
         match event {
             Event::TaskEnd(task) => return self.task(&task),
             Event::TaskStart(task) => self.task_starts((task.stage, task.stage_attempt), &task.info)?,
-            Event::StageSubmitted(stage) => self.stage_starts(&stage.info, stage.properties.as_ref())?,
-            Event::StageCompleted(stage) => return self.stage(&stage.info),
-            Event::JobStart(job) => {
-                let about = self.about(job.properties.as_ref(), Some(job.id), job.at_ms, None)?;
-                for &stage in &job.stages {
-                    // A stage that was computed before is listed again, though it does not run again.
-                    self.job_of_stage.entry(stage).or_insert(job.id);
-                    bound(&mut self.job_of_stage);
-                }
-                self.jobs.insert(job.id, about);
-                bound(&mut self.jobs);
+            Event::StageSubmitted(stage) => {
+                // Of so many stages, the jobs of the first are forgotten.
+                let is_stray = !self.job_of_stage.contains_key(&stage.info.id);
+                self.has_stray_stage |= is_stray && self.job_of_stage.len() < KNOWN;
+                self.stage_starts(&stage.info, stage.properties.as_ref())?;
             }
+            Event::StageCompleted(stage) => return self.stage(&stage.info),
+            Event::JobStart(job) => self.job_starts(&job)?,
             Event::JobEnd(job) => {
                 let has_failed = job.result.result != "JobSucceeded";
                 // Of one that failed it counts that it did, even if the log lacks its start.
@@ -300,8 +311,13 @@ impl<'a, 'b> Session<'a, 'b> {
                     },
                     known => known.unwrap_or(NOTHING),
                 };
+                self.named_jobs.entry(job.id).or_insert(false);
+                bound(&mut self.named_jobs);
+                let result_stage = self.result_stages.remove(&job.id);
                 if !has_failed {
                     self.complete_stages_of(job.id);
+                    self.due_stages.extend(result_stage);
+                    bound(&mut self.due_stages);
                 }
                 let error = has_failed.then_some(&b"JobFailed"[..]);
                 let message = job.result.exception.as_ref().and_then(|exception| exception.message.as_deref());
@@ -314,9 +330,15 @@ impl<'a, 'b> Session<'a, 'b> {
                 let about = About { name, sql: start.id, start_ns: Some(self.reach(start.at_ms)?), ..NOTHING };
                 self.executions.insert(start.id, about);
                 bound(&mut self.executions);
+                self.named_executions.insert(start.id, true);
+                bound(&mut self.named_executions);
             }
             Event::SqlEnd(end) => {
                 let message = end.error.as_deref().filter(|error| !error.is_empty());
+                if message.is_none() {
+                    self.named_executions.entry(end.id).or_insert(false);
+                    bound(&mut self.named_executions);
+                }
                 // One that fails before it runs may have no start in the log.
                 let failed = || About { sql: end.id, start_ns: message.and(moment(end.at_ms).ok()), ..NOTHING };
                 let about = self.executions.remove(&end.id).unwrap_or_else(failed);
@@ -371,12 +393,8 @@ impl<'a, 'b> Session<'a, 'b> {
                     };
                     // The tasks of another application are numbered from 0; a copy of a log repeats those that it has.
                     if self.app != before {
-                        self.count_lost_tasks();
-                        self.ended.clear();
-                        (self.ended_tasks, self.highest_task) = (0, -1);
-                        self.complete_stages.clear();
-                        self.first_attempts.clear();
-                        self.end_ns = None;
+                        self.count_lost_events();
+                        self.forget_numbers();
                     }
                 }
                 self.reach(start.at_ms)?;
@@ -422,6 +440,19 @@ impl<'a, 'b> Session<'a, 'b> {
             Event::Unknown => self.rows.context.tally.add(Anomaly::UnknownRecords, 1),
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Before another application, which counts its tasks, stages and jobs for itself.
+    fn forget_numbers(&mut self) {
+        self.ended.clear();
+        (self.ended_tasks, self.highest_task) = (0, -1);
+        self.complete_stages.clear();
+        self.first_attempts.clear();
+        self.result_stages.clear();
+        self.due_stages.clear();
+        self.named_jobs.clear();
+        self.named_executions.clear();
+        (self.has_stray_stage, self.end_ns) = (false, None);
     }
 
     /// A moment that the log has reached.
@@ -476,6 +507,22 @@ impl<'a, 'b> Session<'a, 'b> {
         self.text.extend_from_slice(tags.unwrap_or_default().as_bytes());
         push_tag(&mut self.text, "reason", Some(essence(message)));
         About { tags: self.rows.batch.intern(Field::Tags, &self.text), ..about }
+    }
+
+    fn job_starts(&mut self, job: &JobStart) -> Result<(), &'static str> {
+        let about = self.about(job.properties.as_ref(), Some(job.id), job.at_ms, None)?;
+        for &stage in &job.stages {
+            // A stage that was computed before is listed again, though it does not run again.
+            self.job_of_stage.entry(stage).or_insert(job.id);
+            bound(&mut self.job_of_stage);
+        }
+        self.jobs.insert(job.id, about);
+        bound(&mut self.jobs);
+        self.named_jobs.insert(job.id, true);
+        bound(&mut self.named_jobs);
+        self.result_stages.extend(job.result_stage().map(|stage| (job.id, stage)));
+        bound(&mut self.result_stages);
+        Ok(())
     }
 
     fn stage_starts(&mut self, info: &StageInfo, said: Option<&Properties>) -> Result<(), &'static str> {
@@ -762,10 +809,8 @@ impl<'a, 'b> Session<'a, 'b> {
     /// Takes note of a task that the log names for the first time.
     fn name_task(&mut self, stage: (i64, i64), info: &TaskInfo) {
         self.highest_task = self.highest_task.max(info.id);
-        if info.attempt == 0 {
-            *self.first_attempts.entry(stage).or_default() += 1;
-            bound(&mut self.first_attempts);
-        }
+        *self.first_attempts.entry(stage).or_default() += i64::from(info.attempt == 0);
+        bound(&mut self.first_attempts);
     }
 
     fn has_ended_task(&self, id: i64) -> bool {

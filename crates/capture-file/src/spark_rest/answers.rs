@@ -70,6 +70,10 @@ pub struct Executor {
     pub add_time: Option<String>,
     pub remove_time: Option<String>,
     pub remove_reason: Option<String>,
+    #[serde(default)]
+    completed_tasks: i64,
+    #[serde(default)]
+    failed_tasks: i64,
     /// The room for execution and storage, bytes.
     #[serde(default)]
     pub max_memory: i64,
@@ -262,6 +266,11 @@ impl Executor {
         self.total_cores > 0
     }
 
+    /// How many of its tasks have ended, without those that were killed.
+    pub fn ended_tasks(&self) -> i64 {
+        self.completed_tasks.saturating_add(self.failed_tasks).max(0)
+    }
+
     pub fn added(&self) -> Option<Line> {
         let at_ms = moment(self.add_time.as_deref())?;
         let host = self.host_port.rsplit_once(':').map_or(&*self.host_port, |(host, _)| host);
@@ -390,6 +399,15 @@ impl Stage {
     /// Whether it has ended, and all of its tasks: those of a stage that failed may run on.
     pub fn is_over(&self) -> bool {
         matches!(&*self.status, "COMPLETE" | "FAILED") && self.num_active_tasks <= 0
+    }
+
+    /// Whether all of its work is done; copies of its tasks may run on.
+    pub fn is_complete(&self) -> bool {
+        self.status == "COMPLETE"
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.status == "FAILED"
     }
 
     pub fn ended_ms(&self) -> Option<i64> {

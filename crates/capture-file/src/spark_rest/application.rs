@@ -58,6 +58,9 @@ struct Seen {
 #[derive(Default, Clone)]
 struct Known {
     has_ended: bool,
+    /// Tasks of one that is complete or has failed may run on: it has not ended then.
+    is_complete: bool,
+    has_failed: bool,
     ended_ms: Option<i64>,
     /// By page: whether all of its tasks have ended.
     pages: Vec<bool>,
@@ -176,12 +179,16 @@ impl Application {
                 self.jobs.retained = environment.retained_jobs().unwrap_or(RETAINED_JOBS);
             }
         }
-        self.ask_executors(server)?;
+        let ended_tasks = self.ask_executors(server)?;
         // Executions after jobs: a job that is seen belongs to one that is.
         let jobs = self.jobs.ask(server, self.turn, JOBS, |job| job.job_id)?;
         let ended = self.ask_executions(server)?;
         self.lines.extend(answers::forgotten(0, &BTreeSet::new(), std::mem::take(&mut self.jobs.forgotten)));
         self.ask_jobs(server, jobs)?;
+        if attempt.completed && self.properties.is_empty() {
+            // It shows none of its jobs, though tasks ran.
+            self.lines.extend(answers::forgotten(ended_tasks, &BTreeSet::new(), 0));
+        }
         for execution in ended {
             let why = execution.failed_job_ids.iter().rev().find_map(|job| self.reasons.get(job));
             self.lines.extend(execution.ends(why.map(String::as_str)));
@@ -205,8 +212,10 @@ impl Application {
         self.jobs.open.values().filter(|job| job.status == "RUNNING").count()
     }
 
-    fn ask_executors(&mut self, server: &Server) -> Result<(), Failure> {
+    /// Asks for executors; how many of their tasks have ended.
+    fn ask_executors(&mut self, server: &Server) -> Result<u64, Failure> {
         let executors: Vec<Executor> = server.ask("/allexecutors")?.unwrap_or_default();
+        let ended_tasks = executors.iter().map(Executor::ended_tasks).fold(0, i64::saturating_add);
         for executor in executors {
             if !self.executors.contains_key(&executor.id) {
                 self.lines.extend(executor.added().filter(|_| executor.runs_tasks()));
@@ -224,7 +233,7 @@ impl Application {
                 self.lines.push(line);
             }
         }
-        Ok(())
+        Ok(ended_tasks.unsigned_abs())
     }
 
     /// Asks for executions; those that have ended since the last turn.
@@ -262,10 +271,12 @@ impl Application {
                 }
                 bound(&mut self.job_of_stage);
             }
-            let ended = |stage: &i64| self.has_ended(*stage);
-            let has_ended = job.stage_ids.iter().filter(|stage| ended(stage)).count() as i64;
-            if job.is_over() || job.num_completed_stages.saturating_add(job.num_failed_stages) > has_ended {
-                asked.extend(job.stage_ids.iter().filter(|stage| !ended(stage)).take(STAGES));
+            if job.is_over() || self.unseen(job) > 0 {
+                asked.extend(job.stage_ids.iter().filter(|stage| !self.is_done(**stage)).take(STAGES));
+            }
+            // What was complete is done again where its results were lost, which is why attempts fail.
+            if job.is_over() && job.num_failed_stages > 0 {
+                asked.extend(job.stage_ids.iter().take(STAGES));
             }
         }
         // Whose tasks run on though they failed.
@@ -301,21 +312,38 @@ impl Application {
         Ok(())
     }
 
-    /// The last attempt at a stage.
-    fn attempt(&self, stage: i64) -> Option<&Known> {
-        Some(self.stages.range((stage, i64::MIN)..=(stage, i64::MAX)).next_back()?.1)
+    /// The attempts at a stage, the last one last.
+    fn attempts(&self, stage: i64) -> impl DoubleEndedIterator<Item = &Known> {
+        self.stages.range((stage, i64::MIN)..=(stage, i64::MAX)).map(|(_, known)| known)
     }
 
-    fn has_ended(&self, stage: i64) -> bool {
-        self.attempt(stage).is_some_and(|known| known.has_ended)
+    /// The last attempt at a stage.
+    fn attempt(&self, stage: i64) -> Option<&Known> {
+        self.attempts(stage).next_back()
+    }
+
+    /// Whether nothing comes of a stage any more, unless its results are lost.
+    fn is_done(&self, stage: i64) -> bool {
+        self.attempt(stage).is_some_and(|known| known.has_ended && known.is_complete)
+    }
+
+    /// What the driver counts of the stages of a job and nobody has seen. It counts a stage that is complete once, however often that was
+    /// tried, and each attempt that failed, also while tasks of it run on.
+    fn unseen(&self, job: &Job) -> i64 {
+        let is_complete = |stage: &&i64| self.attempts(**stage).any(|known| known.is_complete);
+        let complete = job.stage_ids.iter().filter(is_complete).count() as i64;
+        let attempts = job.stage_ids.iter().flat_map(|stage| self.attempts(*stage));
+        let failed = attempts.filter(|known| known.has_failed).count() as i64;
+        let [complete, failed] = [(job.num_completed_stages, complete), (job.num_failed_stages, failed)]
+            .map(|(counted, seen)| counted.saturating_sub(seen).max(0));
+        complete.saturating_add(failed)
     }
 
     /// How many stages of a job that is over the driver has forgotten (`spark.ui.retainedStages`) before it was asked for them. A stage
     /// that was complete before the job is skipped; one that ran for several jobs at once is a stage of each.
     fn forgotten_stages(&self, job: &Job) -> u64 {
         let count = |is: &dyn Fn(i64) -> bool| job.stage_ids.iter().filter(|stage| is(**stage)).count() as i64;
-        let ran = job.num_completed_stages.saturating_add(job.num_failed_stages);
-        let lost = ran.saturating_sub(count(&|stage| self.has_ended(stage)));
+        let lost = self.unseen(job);
         let submitted_ms = job.submitted_ms().unwrap_or(i64::MAX);
         let was_before = |known: &Known| known.ended_ms.is_some_and(|ended_ms| ended_ms < submitted_ms);
         let skipped =
@@ -379,6 +407,7 @@ impl Application {
             // What it did is not asked for again.
             known = Known { has_ended: true, ended_ms: stage.ended_ms(), ..Known::default() };
         }
+        (known.is_complete, known.has_failed) = (stage.is_complete(), stage.has_failed());
         self.stages.insert(id, known);
         bound(&mut self.stages);
         Ok(())

@@ -61,7 +61,7 @@ impl Rest {
     /// A sentence, when nobody answers, or the answer is not Spark's, or names none of several applications.
     pub fn open(name: &str, url: Url, follows: Option<OnRestart>) -> Result<Rest, Error> {
         let fail = |why: String| Error::new(name, Position::File, why);
-        let (server, id) = Server::open(url).map_err(|failure| fail(failure.why))?;
+        let (server, id) = Server::open(url, follows.is_some()).map_err(|failure| fail(failure.why))?;
         Ok(Rest {
             name: name.into(),
             server,
@@ -179,6 +179,19 @@ mod tests {
         assert!(lines.contains(r#""App ID":"application_1_2""#), "{lines}");
     }
 
+    /// How many tasks, and how many jobs and stages, are said to be forgotten.
+    fn forgotten(url: Url) -> (u64, u64) {
+        let mut lines = String::new();
+        Rest::open("test", url, None).unwrap().read_to_string(&mut lines).unwrap();
+        let (mut tasks, mut parts) = (0, 0);
+        for line in lines.lines().filter(|line| line.contains("LatscopeForgotten")) {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            tasks += event["Tasks"].as_u64().unwrap();
+            parts += event["Parts"].as_u64().unwrap();
+        }
+        (tasks, parts)
+    }
+
     /// Three jobs, a stage, and of three tasks one that could not be asked for and one without a start.
     #[test]
     fn what_a_driver_has_forgotten_counts() {
@@ -200,16 +213,121 @@ mod tests {
                 ("/api/v1/applications/a/stages/5/0/taskList", TASKS),
             ],
         );
-        let mut lines = String::new();
-        Rest::open("test", url, None).unwrap().read_to_string(&mut lines).unwrap();
-        let all = lines.lines().filter(|line| line.contains("LatscopeForgotten"));
-        let (mut tasks, mut parts) = (0, 0);
-        for line in all {
-            let event: serde_json::Value = serde_json::from_str(line).unwrap();
-            tasks += event["Tasks"].as_u64().unwrap();
-            parts += event["Parts"].as_u64().unwrap();
+        assert_eq!(forgotten(url), (2, 3 + 1));
+    }
+
+    /// Each stage is tried twice, as by Spark 4.0.5 after an executor was killed: first it is skipped, or fails.
+    #[test]
+    fn attempts_that_failed_are_not_forgotten() {
+        const APP: &str = r#"{"id":"a","attempts":[{"completed":true,"startTimeEpoch":1000,"endTimeEpoch":9000}]}"#;
+        const ONE: &str = r#"[{"jobId":0,"status":"SUCCEEDED","stageIds":[2,3],"numCompletedStages":2,"numSkippedStages":1,"numFailedStages":1,
+            "submissionTime":"2026-11-21T01:13:48.376GMT","completionTime":"2026-11-21T01:13:50.376GMT"}]"#;
+        const TWO: &str = r#"[{"jobId":0,"status":"SUCCEEDED","stageIds":[2,3],"numCompletedStages":2,"numSkippedStages":1,"numFailedStages":2,
+            "submissionTime":"2026-11-21T01:13:48.376GMT","completionTime":"2026-11-21T01:13:50.376GMT"}]"#;
+        const SKIPPED: &str = r#"[{"stageId":2,"attemptId":0,"status":"SKIPPED"},{"stageId":2,"attemptId":1,"status":"COMPLETE",
+            "submissionTime":"2026-11-21T01:13:48.976GMT","completionTime":"2026-11-21T01:13:49.376GMT"}]"#;
+        const AGAIN: &str = r#"[{"stageId":3,"attemptId":0,"status":"FAILED",
+            "submissionTime":"2026-11-21T01:13:48.376GMT","completionTime":"2026-11-21T01:13:48.876GMT"},
+            {"stageId":3,"attemptId":1,"status":"COMPLETE",
+            "submissionTime":"2026-11-21T01:13:49.376GMT","completionTime":"2026-11-21T01:13:50.376GMT"}]"#;
+        const KNOWN: &[(&str, &str)] = &[
+            ("/api/v1/applications/a", APP),
+            ("/api/v1/applications/a/jobs", ONE),
+            ("/api/v1/applications/a/stages/2", SKIPPED),
+            ("/api/v1/applications/a/stages/3", AGAIN),
+        ];
+        const LACKING: &[(&str, &str)] = &[
+            ("/api/v1/applications/a", APP),
+            ("/api/v1/applications/a/jobs", TWO),
+            ("/api/v1/applications/a/stages/2", SKIPPED),
+            ("/api/v1/applications/a/stages/3", AGAIN),
+        ];
+        assert_eq!(forgotten(serving("/history/a", KNOWN)), (0, 0));
+        assert_eq!(forgotten(serving("/history/a", LACKING)), (0, 1));
+    }
+
+    /// Results of the first stage are lost, and between two turns both are done again.
+    #[test]
+    fn what_is_done_again_between_two_turns_is_read() {
+        const APP: &str = r#"{"id":"a","attempts":[{"completed":false,"startTimeEpoch":1000}]}"#;
+        const RUNS: &str = r#"{"jobId":0,"status":"RUNNING","stageIds":[2,3],"numCompletedStages":1,"numFailedStages":1,
+            "submissionTime":"2026-11-21T01:13:48.376GMT"}"#;
+        const OVER: &str = r#"{"jobId":0,"status":"SUCCEEDED","stageIds":[2,3],"numCompletedStages":2,"numFailedStages":1,
+            "submissionTime":"2026-11-21T01:13:48.376GMT","completionTime":"2026-11-21T01:13:50.376GMT"}"#;
+        const ONCE: [&str; 2] = [
+            r#"[{"stageId":2,"attemptId":0,"status":"COMPLETE",
+                "submissionTime":"2026-11-21T01:13:48.376GMT","completionTime":"2026-11-21T01:13:48.476GMT"}]"#,
+            r#"[{"stageId":3,"attemptId":0,"status":"FAILED",
+                "submissionTime":"2026-11-21T01:13:48.476GMT","completionTime":"2026-11-21T01:13:48.876GMT"}]"#,
+        ];
+        const AGAIN: [&str; 2] = [
+            r#"[{"stageId":2,"attemptId":1,"status":"COMPLETE",
+                "submissionTime":"2026-11-21T01:13:48.976GMT","completionTime":"2026-11-21T01:13:49.376GMT"}]"#,
+            r#"[{"stageId":3,"attemptId":1,"status":"COMPLETE",
+                "submissionTime":"2026-11-21T01:13:49.376GMT","completionTime":"2026-11-21T01:13:50.376GMT"}]"#,
+        ];
+        const IDLE: &[(&str, &str)] = &[("/api/v1/applications/a", APP)];
+        const FIRST: &[(&str, &str)] = &[
+            ("/api/v1/applications/a", APP),
+            ("/api/v1/applications/a/jobs/0", RUNS),
+            ("/api/v1/applications/a/stages/2", ONCE[0]),
+            ("/api/v1/applications/a/stages/3", ONCE[1]),
+        ];
+        const SECOND: &[(&str, &str)] = &[
+            ("/api/v1/applications/a", APP),
+            ("/api/v1/applications/a/jobs/0", OVER),
+            ("/api/v1/applications/a/stages/2", AGAIN[0]),
+            ("/api/v1/applications/a/stages/3", AGAIN[1]),
+        ];
+        let mut application = Application::new("a".into());
+        // Its jobs are listed in the first turn, and asked for one by one in the next.
+        let mut ended = Vec::new();
+        for answers in [IDLE, FIRST, SECOND] {
+            let (server, _) = Server::open(serving("/history/a", answers), false).unwrap();
+            let mut words = Vec::new();
+            application.ask(&server, &mut words).unwrap();
+            let words = String::from_utf8(words).unwrap();
+            let events = words.lines().filter(|line| line.contains("SparkListenerStageCompleted"));
+            let events = events.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+            ended.extend(events.map(|event| {
+                let info = &event["Stage Info"];
+                (info["Stage ID"].as_i64().unwrap(), info["Stage Attempt ID"].as_i64().unwrap())
+            }));
+            assert!(!words.contains("LatscopeForgotten"), "{words}");
         }
-        assert_eq!((tasks, parts), (2, 3 + 1), "{lines}");
+        assert_eq!(ended, [(2, 0), (3, 0), (2, 1), (3, 1)]);
+    }
+
+    #[test]
+    fn a_stage_that_was_cancelled_is_not_forgotten_while_its_tasks_run_on() {
+        const APP: &str = r#"{"id":"a","attempts":[{"completed":false,"startTimeEpoch":1000}]}"#;
+        const JOBS: &str = r#"[{"jobId":0,"status":"FAILED","stageIds":[1],"numFailedStages":1,
+            "submissionTime":"2026-11-21T01:13:48.376GMT","completionTime":"2026-11-21T01:13:50.376GMT"}]"#;
+        const STAGE: &str = r#"[{"stageId":1,"attemptId":0,"status":"FAILED","numTasks":2,"numActiveTasks":2,
+            "submissionTime":"2026-11-21T01:13:48.376GMT","completionTime":"2026-11-21T01:13:50.376GMT"}]"#;
+        let url = serving(
+            "/history/a",
+            &[
+                ("/api/v1/applications/a", APP),
+                ("/api/v1/applications/a/jobs", JOBS),
+                ("/api/v1/applications/a/stages/1", STAGE),
+            ],
+        );
+        assert_eq!(forgotten(url), (0, 0));
+    }
+
+    #[test]
+    fn tasks_without_any_job_are_missing() {
+        const APP: &str = r#"{"id":"a","attempts":[{"completed":true,"startTimeEpoch":1000,"endTimeEpoch":9000}]}"#;
+        let url = serving(
+            "/history/a",
+            &[
+                ("/api/v1/applications/a", APP),
+                ("/api/v1/applications/a/jobs", "[]"),
+                ("/api/v1/applications/a/allexecutors", r#"[{"id":"0","completedTasks":7,"failedTasks":1}]"#),
+            ],
+        );
+        assert_eq!(forgotten(url), (8, 0));
     }
 
     #[test]
@@ -224,7 +342,7 @@ mod tests {
                 ("/api/v1/applications/a/jobs/9223372036854775807", JOB),
             ],
         );
-        let (server, id) = Server::open(url).unwrap();
+        let (server, id) = Server::open(url, false).unwrap();
         let mut application = Application::new(id);
         for _ in 0..3 {
             assert!(matches!(application.ask(&server, &mut Vec::new()), Ok(false)));

@@ -109,7 +109,7 @@ impl SparkNow {
     /// # Errors
     /// A sentence.
     pub fn open(url: &str) -> Result<SparkNow, String> {
-        let (server, id) = Server::open(Url::parse(url)?).map_err(|failure| failure.why)?;
+        let (server, id) = Server::open(Url::parse(url)?, true).map_err(|failure| failure.why)?;
         let (jobs, executions, spans) = (Numbered::new(), Numbered::new(), BTreeMap::new());
         Ok(SparkNow { server, id, refusals: 0, turn: 0, jobs, executions, spans })
     }

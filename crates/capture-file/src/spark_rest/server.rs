@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most of an answer, bytes: a page of tasks, or the jobs that a driver keeps.
 const ANSWER_BYTES: usize = 32 << 20;
@@ -17,6 +17,12 @@ const PAGES: [&str; 7] = ["/jobs", "/stages", "/storage", "/environment", "/exec
 const STARTS: &[u8] = b"Spark is starting up";
 /// It is asked again so many times, a second apart.
 const PATIENCE: u32 = 30;
+/// Nor is the API there in the moment in which its pages replace that answer: it is asked for so often.
+const AGAIN: Duration = Duration::from_millis(200);
+/// Who follows a driver that nobody saw start waits for so long.
+const FOLLOWED: Duration = Duration::from_secs(5);
+/// One that was seen to start may take so long in all.
+const STARTING: Duration = Duration::from_secs(30);
 /// Applications that an error names.
 const NAMED: usize = 3;
 
@@ -29,6 +35,8 @@ pub struct Failure {
     pub is_refused: bool,
     /// Whether the server answers, and has no such application.
     pub is_gone: bool,
+    /// Whether what it answers is not Spark's.
+    is_foreign: bool,
 }
 
 impl Failure {
@@ -36,11 +44,15 @@ impl Failure {
     pub fn gone() -> Failure {
         Failure { is_gone: true, ..Failure::from("The application is gone.".to_string()) }
     }
+
+    fn foreign(why: String) -> Failure {
+        Failure { is_foreign: true, ..Failure::from(why) }
+    }
 }
 
 impl From<String> for Failure {
     fn from(why: String) -> Failure {
-        Failure { why, is_refused: false, is_gone: false }
+        Failure { why, is_refused: false, is_gone: false, is_foreign: false }
     }
 }
 
@@ -58,6 +70,8 @@ pub struct Server {
     /// What every other path starts with: the same, with the attempt where a cluster manager counts them.
     base: String,
     now_ms: Cell<i64>,
+    /// Whether it said that it starts up.
+    starts: Cell<bool>,
 }
 
 /// What the path of an address says: what is in front of `/api/v1`, the application, and its attempt.
@@ -80,20 +94,20 @@ fn is_plain(id: &str) -> bool {
 }
 
 impl Server {
-    /// Finds the application; returns where it answers, and its identifier.
+    /// Finds the application; returns where it answers, and its identifier. One that is followed may be about to start.
     ///
     /// # Errors
     /// A sentence.
-    pub fn open(url: Url) -> Result<(Server, String), Failure> {
+    pub fn open(url: Url, is_followed: bool) -> Result<(Server, String), Failure> {
         let whole = url.path().to_string();
         let (front, id, attempt) = parts(&whole);
         let poster = Poster::new(url, None)?;
         let base = format!("{front}/api/v1/applications");
-        let mut server = Server { poster, app: String::new(), base, now_ms: Cell::new(0) };
+        let mut server = Server { poster, app: String::new(), base, now_ms: Cell::new(0), starts: Cell::new(false) };
         let app = match id {
-            Some(id) if is_plain(id) => server.ask::<App>(&format!("/{id}"))?.filter(|app| app.id == id),
+            Some(id) if is_plain(id) => server.first::<App>(&format!("/{id}"), is_followed)?.filter(|app| app.id == id),
             Some(_) => None,
-            None => Some(server.only()?),
+            None => Some(server.only(is_followed)?),
         };
         let app = app.ok_or_else(|| format!("{} has no such application.", server.poster.url().server()))?;
         if !is_plain(&app.id) {
@@ -112,9 +126,9 @@ impl Server {
     }
 
     /// The one application that there is.
-    fn only(&self) -> Result<App, Failure> {
+    fn only(&self, is_followed: bool) -> Result<App, Failure> {
         let server = self.poster.url().server();
-        let mut apps: Vec<App> = self.ask("")?.ok_or_else(|| {
+        let mut apps: Vec<App> = self.first("", is_followed)?.ok_or_else(|| {
             format!("{server} has no REST API of Spark; give the address of a driver's page (port 4040) or of a history server.")
         })?;
         match apps.len() {
@@ -131,6 +145,27 @@ impl Server {
                 )
                 .into())
             }
+        }
+    }
+
+    /// What the server says first; a driver that starts knows nothing of its API for a moment, or sends to its pages.
+    fn first<T: DeserializeOwned>(&self, what: &str, is_followed: bool) -> Result<Option<T>, Failure> {
+        let start = Instant::now();
+        loop {
+            let answer = self.ask::<T>(what);
+            let may_come = match &answer {
+                Ok(found) => found.is_none(),
+                Err(failure) => failure.is_foreign,
+            };
+            let patience = match self.starts.get() {
+                true => STARTING,
+                false if is_followed => FOLLOWED,
+                false => Duration::ZERO,
+            };
+            if !may_come || start.elapsed() >= patience {
+                return answer;
+            }
+            thread::sleep(AGAIN);
         }
     }
 
@@ -169,6 +204,7 @@ impl Server {
                 return Err(format!("{} is starting up for {PATIENCE} s; try again when it is ready.", server()).into());
             }
             asked += 1;
+            self.starts.set(true);
             thread::sleep(Duration::from_secs(1));
             answer = self.poster.get(path, ANSWER_BYTES);
         }
@@ -178,11 +214,14 @@ impl Server {
         })?;
         self.now_ms.set(self.now_ms.get().max(answer.header("date").and_then(date).unwrap_or(0)));
         match answer.status {
-            200 => serde_json::from_slice(&answer.body)
-                .map(Some)
-                .map_err(|error| format!("What {} answers to {path} is not Spark's: {error}.", server()).into()),
+            200 => serde_json::from_slice(&answer.body).map(Some).map_err(|error| {
+                Failure::foreign(format!("What {} answers to {path} is not Spark's: {error}.", server()))
+            }),
             404 => Ok(None),
-            status => Err(format!("{} answers {path} with status {status}: {}", server(), answer.first_line()).into()),
+            status => {
+                let why = format!("{} answers {path} with status {status}: {}", server(), answer.first_line());
+                Err(Failure::foreign(why))
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ mod threads;
 
 use crate::call_rows::{self, CallRows, Caller};
 use crate::input::Input;
-use crate::text_rows::{Piece, each_line};
+use crate::text_rows::{NO_END, Piece, each_line, is_unended};
 use crate::{Detected, Error, Position, ReadOptions, Sink};
 use latscope_event::{Anomaly, Clock, Context, FieldSet};
 use line::{Line, Stamp, What};
@@ -99,6 +99,11 @@ struct Reader<'a, 'b> {
 
 impl Reader<'_, '_> {
     fn line(&mut self, file: &str, number: u64, line: Result<&[u8], &'static str>) -> Result<ControlFlow<()>, Error> {
+        // Duration and result are at the end: they may have been cut.
+        if is_unended(number, line) {
+            self.calls.rows.add_malformed(number, line, NO_END);
+            return Ok(ControlFlow::Continue(()));
+        }
         let text = line.unwrap_or_default();
         let Some(line) = Line::parse(text) else {
             if self.tables.has(text) {
@@ -283,6 +288,24 @@ mod tests {
         let (rows, context) = read_text("1.5 close(3) = 0 <0.1>\nhello\n1.5 read(3, \"a").unwrap();
         let counts = [Anomaly::UnparsedLines, Anomaly::Truncated].map(|anomaly| context.tally.get(anomaly));
         assert_eq!((rows.len(), counts), (1, [1, 1]));
+    }
+
+    #[test]
+    fn a_last_line_that_is_cut_is_no_call() {
+        for last in [
+            "7 1.7 read(3, \"a\", 832) = 832 <0.000125>\n",
+            "7 1.7 <... read resumed>\"a\", 832) = 832 <0.000125>\n",
+            "7 1.7 read(3,  <unfinished ...>\n",
+            "7 1.7 +++ exited with 0 +++\n",
+        ] {
+            let text = format!("7 1.5 close(3) = 0 <0.1>\n7 1.6 read(3,  <unfinished ...>\n{last}");
+            for cut in 1..last.len() {
+                let (rows, context) = read_text(&text[..text.len() - cut]).unwrap();
+                let counts = [Anomaly::Truncated, Anomaly::Unfinished, Anomaly::UnparsedLines, Anomaly::OtherRecords];
+                let counts = counts.map(|anomaly| context.tally.get(anomaly));
+                assert_eq!((rows.len(), counts), (1, [1, 1, 0, 0]), "{last} {cut}");
+            }
+        }
     }
 
     #[test]

@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// So many times the cores that there were are simulated; the first shows how far the model can be trusted.
 const FACTORS: [f64; 3] = [1.0, 0.5, 2.0];
 
+/// The property that a log has whose clock was set back.
+const CLOCK: &str = "latscope.spark.clock";
+
 /// An application that was read to its end.
 pub struct Analysis<'a> {
     /// Its tasks.
@@ -44,11 +47,12 @@ impl<'a> Analysis<'a> {
         let (active, stragglers) = (tasks.active(), tasks.stragglers());
         let idle = tasks.idle(&stragglers);
         let (pool, advice) = sizing(tasks, properties);
+        let was_set_back = properties.contains_key(CLOCK);
         let hides_python = properties.get(Context::SPARK_SOURCE).is_some_and(|source| source == "REST");
         Analysis {
             load: Load::between(&active, (i64::MIN, i64::MAX)),
             tails: tasks.tails(&active),
-            observed: Observed { hides_python, ..tasks.observed(&active, &idle) },
+            observed: Observed { hides_python, was_set_back, ..tasks.observed(&active, &idle) },
             simulated: tasks.what_if(&FACTORS),
             tasks,
             active,
@@ -61,8 +65,9 @@ impl<'a> Analysis<'a> {
 
     /// What limits a stage, the verdict first.
     pub fn findings_in(&self, stage: &SparkStage) -> Vec<Finding> {
+        let Observed { hides_python, was_set_back, .. } = self.observed;
         let observed = self.tasks.observed_in(stage, &self.active, &self.idle);
-        Observed { hides_python: self.observed.hides_python, ..observed }.findings()
+        Observed { hides_python, was_set_back, ..observed }.findings()
     }
 
     /// From the first to the last moment of the application, nanoseconds.

@@ -2,7 +2,9 @@
 
 use super::active::{Load, idle_in_tails};
 use super::tasks::SparkTasks;
-use latscope_event::{Field, format_count, format_duration, format_size, parse_duration, parse_size};
+use latscope_event::{
+    Anomaly, Context, Field, Unfinished, format_count, format_duration, format_size, parse_duration, parse_size,
+};
 
 /// What a limit can be on, and in which unit.
 const NAMES: [(&str, Unit); 20] = [
@@ -27,6 +29,15 @@ const NAMES: [(&str, Unit); 20] = [
     ("elapsed", Unit::Duration),
     ("run", Unit::Duration),
 ];
+
+/// What is a sum or a share of the metrics of tasks; of a sum, what is not known can only make it more.
+const SUMS: [&str; 4] = ["spilled", "disk_spilled", "peak_memory", "run"];
+const SHARES: [&str; 8] =
+    ["gc", "cpu", "fetch_wait", "shuffle_write", "remainder", "scheduler_delay", "deserialize", "utilisation"];
+/// What is judged by metrics, too, of tasks one by one.
+const JUDGED: [&str; 2] = ["stragglers", "skewed"];
+/// A limit on these is undecided where tasks without metrics took more than this part of task time.
+const MOST_UNMEASURED: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unit {
@@ -58,7 +69,11 @@ impl Unit {
 
 /// What an application is held against limits by: shares from 0 to 1, counts, bytes, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SparkMeasures([f64; NAMES.len()]);
+pub struct SparkMeasures {
+    values: [f64; NAMES.len()],
+    /// What tasks without metrics took of task time, from 0 to 1; 1 where no task has any.
+    unmeasured: f64,
+}
 
 impl SparkMeasures {
     /// Of an application. `gc`, `cpu`, `fetch_wait`, `shuffle_write` and `remainder` are shares of run time, `scheduler_delay` and
@@ -68,10 +83,13 @@ impl SparkMeasures {
         let load = Load::between(&active, (i64::MIN, i64::MAX));
         let tails = idle_in_tails(&tasks.tails(&active), &active);
         let of_run = |part: Field| total.get(part) as f64 / total.get(Field::RunTime).max(1) as f64;
-        let of_tasks = |part: Field| total.get(part) as f64 / total.task_ns.max(1) as f64;
+        let of_tasks_ns = |ns: u64| ns as f64 / total.task_ns.max(1) as f64;
+        let of_tasks = |part: Field| of_tasks_ns(total.get(part));
         let of_cores = |ns: f64| if load.core_ns > 0 { ns / load.core_ns as f64 } else { f64::NAN };
         let count = |count: usize| count as f64;
+        let is_unmeasured = !tasks.has_metrics();
         let values = NAMES.map(|(name, _)| match name {
+            name if is_unmeasured && is_of_metrics(name) => f64::NAN,
             "gc" => of_run(Field::GcTime),
             "cpu" => of_run(Field::CpuTime),
             "fetch_wait" => of_run(Field::FetchWait),
@@ -95,12 +113,12 @@ impl SparkMeasures {
             "elapsed" => tasks.extent_ns().map_or(0.0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns) as f64),
             _ => total.get(Field::RunTime) as f64,
         });
-        SparkMeasures(values)
+        SparkMeasures { values, unmeasured: if is_unmeasured { 1.0 } else { of_tasks_ns(total.unknown_ns) } }
     }
 
     /// All of them by name; none of what is not known.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Option<f64>)> {
-        NAMES.iter().zip(self.0).map(|((name, _), value)| (*name, Some(value).filter(|value| !value.is_nan())))
+        NAMES.iter().zip(self.values).map(|((name, _), value)| (*name, Some(value).filter(|value| !value.is_nan())))
     }
 }
 
@@ -146,17 +164,30 @@ impl SparkLimit {
         Ok(SparkLimit { at, above, or_equal, value })
     }
 
-    /// Why nobody knows whether the application breaks the limit, in words; none where it is known.
+    /// Why nobody knows whether the application breaks the limit, in words; none where it is known. It is asked of one that is not broken
+    /// by what is known.
     pub fn unknown(&self, measures: &SparkMeasures) -> Option<String> {
-        measures.0[self.at].is_nan().then(|| {
-            let name = NAMES[self.at].0;
-            format!("{name} is not known, as cores are not: the log lacks executors, or a filter chose tasks")
+        let (name, unmeasured) = (NAMES[self.at].0, measures.unmeasured);
+        if is_of_metrics(name) && unmeasured >= 1.0 {
+            return Some(format!("{name} is not known, as no task has metrics"));
+        }
+        if measures.values[self.at].is_nan() {
+            return Some(format!(
+                "{name} is not known, as cores are not: the log lacks executors, or a filter chose tasks"
+            ));
+        }
+        let may_change = SHARES.contains(&name) || self.above && SUMS.contains(&name);
+        (may_change && unmeasured > MOST_UNMEASURED).then(|| {
+            let share = Unit::Share.format(unmeasured);
+            format!(
+                "{name} is known of a part of the tasks: those without metrics, as of executors that were lost, took {share} of task time"
+            )
         })
     }
 
     /// How the application breaks the limit, in words; none where it does not, or where that is not known.
     pub fn broken(&self, measures: &SparkMeasures) -> Option<String> {
-        let value = measures.0[self.at];
+        let value = measures.values[self.at];
         let holds = match (self.above, self.or_equal) {
             (true, false) => value > self.value,
             (true, true) => value >= self.value,
@@ -173,6 +204,78 @@ impl SparkLimit {
         };
         holds.then(|| format!("{name} is {is}, which is {sign} {limit}"))
     }
+}
+
+/// Whether a limit on this is judged by the metrics of tasks.
+fn is_of_metrics(name: &str) -> bool {
+    SUMS.contains(&name) || SHARES.contains(&name) || JUDGED.contains(&name)
+}
+
+/// Why tasks may be missing from the log of an application, in words; none where it is whole, and of other traces.
+pub fn undecided(context: &Context) -> Option<String> {
+    match context.properties.contains_key(Context::SPARK_END) {
+        true => Some(
+            "the log has no end of the application, which exceeds no limit so far: it still runs, or its driver was killed; \
+             read the log again when the application has ended"
+                .into(),
+        ),
+        false if context.source.starts_with(Context::SPARK_LOG) => incomplete(context),
+        false => None,
+    }
+}
+
+/// So many of something: `1 part`, `2 parts`.
+fn counted(count: u64, word: &str) -> String {
+    format!("{} {word}{}", format_count(count), if count == 1 { "" } else { "s" })
+}
+
+/// What the log of an application that has ended lacks, in words.
+pub fn incomplete(context: &Context) -> Option<String> {
+    let (tally, is) = (&context.tally, |count| if count == 1 { "is" } else { "are" });
+    let lost = |one: &&Unfinished| !one.counts() && one.values.contains_key(Field::Task.name());
+    let lost = context.unfinished.iter().filter(lost).count() as u64;
+    let is_of_driver = context.properties.contains_key(Context::SPARK_SOURCE);
+    let found = match () {
+        () if tally.get(Anomaly::MissingParts) > 0 => {
+            let missing = tally.get(Anomaly::MissingParts);
+            match is_of_driver {
+                true => format!("the driver has forgotten {} of its jobs and stages", format_count(missing)),
+                false => format!("{} of the rolled log {} missing or compacted", counted(missing, "part"), is(missing)),
+            }
+        }
+        () if tally.get(Anomaly::Truncated) > 0 => "the log is cut".into(),
+        () if tally.get(Anomaly::UnparsedLines) > 0 => {
+            let malformed = tally.get(Anomaly::UnparsedLines);
+            format!("{} {} malformed", counted(malformed, "line"), is(malformed))
+        }
+        () if tally.get(Anomaly::LostTasks) > 0 => {
+            let lost = tally.get(Anomaly::LostTasks);
+            match is_of_driver {
+                true => format!("the driver has forgotten {}", counted(lost, "task")),
+                false => format!("{} {} missing, with start and end", counted(lost, "task"), is(lost)),
+            }
+        }
+        () if tally.get(Anomaly::LostRecords) > 0 => {
+            let lost = tally.get(Anomaly::LostRecords);
+            format!("{} of jobs or SQL executions {} missing", counted(lost, "start"), is(lost))
+        }
+        // Their tasks may have failed.
+        () if tally.get(Anomaly::NegativeLatency) > 0 => {
+            let backwards = tally.get(Anomaly::NegativeLatency);
+            format!("{} whose end is before the start {} left out", counted(backwards, "event"), is(backwards))
+        }
+        () if tally.get(Anomaly::SetBack) > 0 => {
+            let set_back = tally.get(Anomaly::SetBack);
+            format!("the clock was set back during {}, of which only the run time is known", counted(set_back, "task"))
+        }
+        () if !context.properties.contains_key("spark.app.name") => {
+            "the log lacks its beginning, without the start of the application".into()
+        }
+        () if lost > 0 => format!("{} without an end {} in it", counted(lost, "task"), is(lost)),
+        () => return None,
+    };
+    let whole = if is_of_driver { "its event log has all" } else { "read a whole log" };
+    Some(format!("{found}, and what is known exceeds no limit; {whole}"))
 }
 
 #[cfg(test)]
@@ -201,16 +304,33 @@ mod tests {
         ] {
             assert!(SparkLimit::parse(wrong).is_err(), "{wrong}");
         }
-        let mut measures = SparkMeasures([0.0; NAMES.len()]);
-        measures.0[0] = 0.25;
+        let mut measures = SparkMeasures { values: [0.0; NAMES.len()], unmeasured: 0.0 };
+        measures.values[0] = 0.25;
         assert_eq!(parse("gc > 10%").broken(&measures).unwrap(), "gc is 25.0%, which is > 10.0%");
         assert_eq!((parse("gc > 25%").broken(&measures), parse("failed > 0").broken(&measures)), (None, None));
-        measures.0[19] = 127_040_000_000.0;
+        measures.values[19] = 127_040_000_000.0;
         assert_eq!(parse("run > 127s").broken(&measures).unwrap(), "run is 127.04s, which is > 127s");
         assert!(parse("gc >= 25%").broken(&measures).is_some() && parse("failed <= 0").broken(&measures).is_some());
-        measures.0[7] = f64::NAN;
+        measures.values[7] = f64::NAN;
         let idle = parse("idle > 5%");
         assert!(idle.broken(&measures).is_none() && idle.unknown(&measures).unwrap().starts_with("idle is not known"));
         assert_eq!(parse("gc > 10%").unknown(&measures), None);
+    }
+
+    #[test]
+    fn what_tasks_without_metrics_may_have_is_not_known() {
+        let unknown = |unmeasured: f64, text: &str| {
+            SparkLimit::parse(text).unwrap().unknown(&SparkMeasures { values: [0.0; NAMES.len()], unmeasured })
+        };
+        for limit in ["gc > 10%", "cpu < 1%", "spilled > 1KiB", "peak_memory > 1GiB", "utilisation < 1%", "run > 1h"] {
+            assert_eq!(unknown(0.05, limit), None, "{limit}");
+            assert!(unknown(0.25, limit).unwrap().contains("took 25.0% of task time"), "{limit}");
+            assert!(unknown(1.0, limit).unwrap().ends_with("is not known, as no task has metrics"), "{limit}");
+        }
+        assert_eq!([unknown(0.25, "stragglers > 0"), unknown(0.25, "spilled < 1KiB")], [None, None]);
+        assert!(unknown(1.0, "stragglers > 0").is_some());
+        for limit in ["failed > 0", "tasks > 9", "elapsed > 1h", "lost > 0"] {
+            assert_eq!(unknown(1.0, limit), None, "{limit}");
+        }
     }
 }

@@ -22,7 +22,7 @@ pub use applications::Applications;
 pub use breakdown::Breakdown;
 pub use causes::{Cause, Grade, Straggler};
 pub use idle::{Idle, IdleCause, IdleStretch};
-pub use limits::{SparkLimit, SparkMeasures};
+pub use limits::{SparkLimit, SparkMeasures, incomplete, undecided};
 pub use memory::{AREAS, Peaks, Pool, Settings};
 pub use sums::{TIME_PARTS, TaskSums};
 pub use tasks::{SparkExclusion, SparkExecutor, SparkGroup, SparkStage, SparkTasks};

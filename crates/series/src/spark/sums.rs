@@ -46,6 +46,11 @@ const COUNTED: [Field; 27] = [
     Field::SchedulerDelay,
 ];
 
+/// No task waits so long for its launch or the note of its end, nanoseconds, and so many times as long as it took: rather, the clock of
+/// the driver was set forward meanwhile, or the driver stood still.
+const LEAP_NS: u64 = 60_000_000_000;
+const LEAP: u64 = 10;
+
 /// The fields that are added up.
 pub(super) const COUNTED_FIELDS: FieldSet = FieldSet::EMPTY.with(&COUNTED);
 
@@ -62,6 +67,8 @@ pub struct TaskSums {
     pub task_ns: u64,
     /// That of tasks without metrics, whose executor was lost.
     pub unknown_ns: u64,
+    /// Scheduler delay of tasks during which the clock of the driver leapt, nanoseconds.
+    pub leap_ns: u64,
     sums: [u64; COUNTED.len()],
 }
 
@@ -112,6 +119,10 @@ impl TaskSums {
         if value(batch, Field::RunTime, row).is_none() {
             self.unknown_ns = self.unknown_ns.saturating_add(batch.latency()[row]);
         }
+        let delay_ns = value(batch, Field::SchedulerDelay, row).unwrap_or(0);
+        if delay_ns >= LEAP_NS && delay_ns / LEAP >= batch.latency()[row].saturating_sub(delay_ns) {
+            self.leap_ns = self.leap_ns.saturating_add(delay_ns);
+        }
         for (sum, field) in self.sums.iter_mut().zip(COUNTED) {
             let value = value(batch, field, row).unwrap_or(0);
             *sum = if field == Field::PeakMemory { value.max(*sum) } else { sum.saturating_add(value) };
@@ -125,6 +136,7 @@ impl TaskSums {
         self.killed += other.killed;
         self.task_ns = self.task_ns.saturating_add(other.task_ns);
         self.unknown_ns = self.unknown_ns.saturating_add(other.unknown_ns);
+        self.leap_ns = self.leap_ns.saturating_add(other.leap_ns);
         for ((sum, more), field) in self.sums.iter_mut().zip(other.sums).zip(COUNTED) {
             *sum = if field == Field::PeakMemory { more.max(*sum) } else { sum.saturating_add(more) };
         }

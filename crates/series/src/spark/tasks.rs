@@ -186,10 +186,23 @@ impl SparkGroup {
         self.is_running || self.is_open
     }
 
-    /// Whether it failed without a task that did, and without anybody who cancelled it, or ran when the driver stopped.
+    /// Whether it failed without a task that did, and without anybody who cancelled it, or ran when the driver stopped. Where Spark gives
+    /// a stage up, for results that are too large for example, it kills the tasks that run.
     pub fn failed_in_driver(&self) -> bool {
-        let is_of_driver = self.sums.failed + self.sums.killed == 0 && !self.reason.contains("cancelled");
-        self.has_failed && (is_of_driver || self.was_shut_down())
+        let was_given_up = || self.reason.contains("aborted due to stage failure");
+        let is_of_driver = self.sums.failed == 0 && (self.sums.killed == 0 || was_given_up());
+        self.has_failed && (is_of_driver && !self.was_cancelled() || self.was_shut_down())
+    }
+
+    /// Whether its user cancelled it, or a group that it belongs to, which is no error: Spark calls it `Job 3 cancelled ...`, since
+    /// version 4 with a word before it.
+    pub fn was_cancelled(&self) -> bool {
+        let is_so = |text: &str| {
+            let number = text.strip_prefix("Job ").unwrap_or_default();
+            number.trim_start_matches(|letter: char| letter.is_ascii_digit()).starts_with(" cancelled")
+        };
+        let has_words = self.reason.contains("[SPARK_JOB_CANCELLED]") || self.reason.split(": ").any(is_so);
+        self.has_failed && has_words && !self.was_shut_down()
     }
 
     /// Whether it failed as the application was stopped in the middle of it.
@@ -500,6 +513,11 @@ impl SparkTasks {
         self.stages.values().map(SparkStage::held_run_ns).sum()
     }
 
+    /// Whether a task has metrics, or there is none that could have any: without them, a sum of 0 says nothing.
+    pub(super) fn has_metrics(&self) -> bool {
+        self.tasks().all(|task| task.is_running) || self.tasks().any(|task| task.is_known)
+    }
+
     /// How many tasks ran when the log ended.
     pub fn running(&self) -> u64 {
         self.stages.values().map(|stage| stage.running).sum()
@@ -699,5 +717,33 @@ pub(super) fn median(values: impl Iterator<Item = u64>) -> u64 {
     match values.len() {
         0 => 0,
         count => values[(count - 1) / 2].midpoint(values[count / 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_its_user_cancelled_has_not_failed_in_the_driver() {
+        let job = |reason: &str, killed: u64| {
+            let mut job = SparkGroup { has_failed: true, reason: reason.into(), ..SparkGroup::default() };
+            job.sums.killed = killed;
+            (job.was_cancelled(), job.failed_in_driver())
+        };
+        for words in [
+            "Job 3 cancelled",
+            "Job 12 cancelled part of cancelled job group a",
+            "[SPARK_JOB_CANCELLED] Job 1 cancelled as part of cancellation of all jobs SQLSTATE: XXKDA",
+            "org.apache.spark.SparkException: Job 7 cancelled because killed via the Web UI",
+        ] {
+            assert_eq!([job(words, 0), job(words, 2)], [(true, false); 2], "{words}");
+        }
+        let stopped = "[SPARK_JOB_CANCELLED] Job 0 cancelled because SparkContext was shut down";
+        assert_eq!(job(stopped, 2), (false, true));
+        let too_large =
+            "Job aborted due to stage failure: Total size of serialized results of 3 tasks is bigger than 1g";
+        assert_eq!(job(too_large, 2), (false, true));
+        assert_eq!(job("a.B: the order was cancelled", 0), (false, true));
     }
 }

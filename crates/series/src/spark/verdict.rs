@@ -72,7 +72,7 @@ impl Verdict {
 /// How sure a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
-    /// Fewer than four tasks, or less than a second of run time.
+    /// Fewer than four tasks, or less than a second of run time; or it rests on a clock that was set.
     Low,
     /// Near the limit, or a cause that Spark does not measure itself.
     Medium,
@@ -133,6 +133,8 @@ pub struct Observed {
     pub runs_python: bool,
     /// Whether nobody knows if they did: only the log says so.
     pub hides_python: bool,
+    /// Whether the clock of the driver, by which tasks are launched and finish, was set back.
+    pub was_set_back: bool,
     /// What the tasks waited for, where the kernels of their hosts were recorded.
     pub waits: Option<SparkWaitSums>,
 }
@@ -154,6 +156,11 @@ impl Observed {
             () if ratio >= 1.5 && self.sums.tasks >= 20 => Confidence::High,
             () => Confidence::Medium,
         }
+    }
+
+    /// How sure a finding can be that rests on the clock of the driver.
+    fn by_clock(&self) -> Confidence {
+        if self.was_set_back { Confidence::Low } else { Confidence::High }
     }
 
     /// What limits it, in the order of the USE method: errors, utilisation, then saturation. The first is the verdict.
@@ -222,13 +229,22 @@ impl Observed {
         let small = self.sums.get(Field::SchedulerDelay) + self.sums.get(Field::Deserialize);
         let value = small as f64 / self.sums.task_ns.max(1) as f64;
         if value > 0.30 {
+            let leap_ns = self.sums.leap_ns;
+            let (most, leapt) = match leap_ns > small / 2 {
+                true => {
+                    let leap = format_duration(leap_ns);
+                    let why = "as its clock was set forward while tasks ran, or it stood still";
+                    (Confidence::Low, format!("; {leap} of it passed for the driver but not for its executors, {why}"))
+                }
+                false => (self.by_clock(), String::new()),
+            };
             let evidence = format!(
-                "scheduler delay and deserialization take {} of {} task time, {}",
+                "scheduler delay and deserialization take {} of {} task time, {}{leapt}",
                 format_duration(small),
                 format_duration(self.sums.task_ns),
                 share(value)
             );
-            add(Verdict::SmallTasks, value, 0.30, Confidence::High, evidence);
+            add(Verdict::SmallTasks, value, 0.30, most, evidence);
         } else if self.median_ns < 100_000_000 && self.sums.tasks >= 2 * self.load.cores.max(1) {
             let value = 0.1 / (self.median_ns.max(1) as f64 / 1e9);
             let evidence = format!(
@@ -290,7 +306,8 @@ impl Observed {
                 self.load.core_ns as f64 / 1e9,
                 100.0 * value
             );
-            let (verdict, confidence) = (Verdict::Allocation, self.confidence(value / 0.20));
+            let confidence = self.confidence(value / 0.20).min(self.by_clock());
+            let verdict = Verdict::Allocation;
             findings.push(Finding { verdict, value, limit: 0.20, confidence, evidence });
         }
     }
@@ -327,7 +344,7 @@ impl Observed {
             self.load.idle_ns as f64 / 1e9
         );
         let clear = most as f64 / self.load.idle_ns.max(1) as f64;
-        let confidence = self.confidence(if clear > 0.66 { 0.5 / value.max(0.01) } else { 1.0 });
+        let confidence = self.confidence(if clear > 0.66 { 0.5 / value.max(0.01) } else { 1.0 }).min(self.by_clock());
         findings.push(Finding { verdict, value, limit: 0.50, confidence, evidence });
     }
 }
@@ -381,6 +398,7 @@ impl SparkTasks {
             },
             runs_python: self.stages.values().any(|stage| stage.runs_python),
             hides_python: false,
+            was_set_back: false,
             waits: self.stages.values().filter_map(|stage| stage.waits).reduce(|mut all, more| {
                 all.merge(&more);
                 all
@@ -419,6 +437,7 @@ impl SparkTasks {
             waited_ns: 0,
             runs_python: stage.runs_python,
             hides_python: false,
+            was_set_back: false,
             waits: stage.waits,
         }
     }

@@ -292,11 +292,12 @@ impl SparkReport<'_> {
 
     fn group_json(&self, kind: &str, group: &SparkGroup) -> String {
         let mut json = format!(
-            "{{\"{kind}\":{},\"name\":{},\"start_ns\":{},\"failed\":{},\"running\":{},\"ended\":{},\"reason\":{},\"stages\":{}",
+            "{{\"{kind}\":{},\"name\":{},\"start_ns\":{},\"failed\":{},\"cancelled\":{},\"running\":{},\"ended\":{},\"reason\":{},\"stages\":{}",
             group.id,
             json_text(&group.name),
             span(group.span_ns),
-            group.has_failed,
+            group.has_failed && !group.was_cancelled(),
+            group.was_cancelled(),
             group.is_running,
             !group.is_running && !group.is_open,
             reason(&group.reason),

@@ -459,6 +459,7 @@ fn groups(kind: &str, groups: &[SparkGroup], text: &mut Text) {
         let wall_ns = group.span_ns.map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns));
         row.extend(cells(&group.sums, wall_ns, group.is_bound()));
         row.push(match group {
+            _ if group.was_cancelled() => format!("cancelled: {}", group.name),
             _ if group.has_failed => format!("failed: {}", group.name),
             _ if group.is_running => format!("running: {}", group.name),
             _ if group.is_open => format!("not ended: {}", group.name),

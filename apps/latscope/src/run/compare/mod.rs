@@ -31,8 +31,12 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
 
 /// Fails as what was typed makes no sense.
 pub fn refuse(plan: Uncompared) -> Result<(), Failure> {
-    let Uncompared { why, junit, inputs } = plan;
-    replace_result(&[inputs], &junit, &CompareTable::junit_of_failure(&why));
+    let Uncompared { why, junit, markdown, inputs } = plan;
+    // Each by itself: what cannot be opened is no reason to look less closely at another.
+    let reading = |file| Reading { files: vec![file], ..Reading::default() };
+    let inputs: Vec<Reading> = inputs.into_iter().map(reading).collect();
+    markdown.iter().for_each(|path| replace_result(&inputs, path, &CompareTable::markdown_of_failure(&why)));
+    junit.iter().for_each(|path| replace_result(&inputs, path, &CompareTable::junit_of_failure(&why)));
     Err(Failure::Usage(why))
 }
 

@@ -10,7 +10,7 @@ fn facts(json: &[(&str, &str)], log: &str) -> (Option<u64>, Option<u64>) {
         fs::write(file, format!("a banner\n{{\"fio version\": \"fio-3.33\", {text}}}\ntext behind it")).unwrap();
     };
     json.iter().for_each(|(name, text)| put(name, text));
-    let Facts { hist_ms, ios } = FioResults::default().facts(&folder.path().join(log));
+    let Facts { hist_ms, ios, .. } = FioResults::default().facts(&folder.path().join(log));
     (hist_ms, ios)
 }
 

@@ -2,6 +2,7 @@
 
 use super::{About, Kind, NOTHING, Running, Session, push_about};
 use latscope_event::{Anomaly, Batch, Context, Field, MISSING_I64, Unfinished, Wait};
+use std::collections::BTreeMap;
 
 impl Running {
     /// What is known of the task.
@@ -19,7 +20,7 @@ impl Running {
 impl Session<'_, '_> {
     /// At the end of the log: what it says about itself, and how many events there were.
     pub fn finish(mut self) -> (Context, u64) {
-        self.count_lost_tasks();
+        self.count_lost_events();
         let left: Vec<u32> = self.executors.keys().copied().collect();
         for id in left {
             let _ = self.executor(id, self.latest_ns, "");
@@ -47,6 +48,10 @@ impl Session<'_, '_> {
         }
         if !self.has_settings {
             self.rows.context.properties.insert(Context::SPARK_SETTINGS.into(), "missing".into());
+        }
+        let context = &mut self.rows.context;
+        if [Anomaly::SetBack, Anomaly::NegativeLatency].iter().any(|&anomaly| context.tally.get(anomaly) > 0) {
+            context.properties.insert("latscope.spark.clock".into(), "set back".into());
         }
         let mut row = Batch::new(self.rows.batch.fields());
         row.follow(&self.rows.batch);
@@ -97,22 +102,53 @@ impl Session<'_, '_> {
         (self.rows.finish(), count)
     }
 
-    /// Counts tasks that the log never names, as the listener dropped their events. Spark numbers the tasks of an application in the
-    /// order of their launch, from 0, and each task of a stage that is complete has a first attempt. Of an attempt at a stage that is a
-    /// retry, late tasks of the attempt before it may do the work.
-    pub(super) fn count_lost_tasks(&mut self) {
-        let context = &mut self.rows.context;
+    /// Counts what the listener dropped, as numbers that follow each other show it.
+    pub(super) fn count_lost_events(&mut self) {
+        let context = &self.rows.context;
         let is_rest = context.properties.contains_key(Context::SPARK_SOURCE);
-        // Which tasks were in parts that are missing, nobody knows; a driver forgets the oldest.
-        if context.tally.get(Anomaly::MissingParts) > 0 || is_rest || context.start_ns.is_none() {
-            return;
+        // What was in parts that are missing, nobody knows; a driver forgets the oldest.
+        if context.tally.get(Anomaly::MissingParts) == 0 && !is_rest && context.start_ns.is_some() {
+            self.count_lost_tasks();
+            self.count_lost_starts();
         }
+    }
+
+    /// Counts tasks that the log never names. Spark numbers the tasks of an application in the order of their launch, from 0, and each
+    /// task of a stage that is complete has a first attempt. Of an attempt at a stage that is a retry, late tasks of the attempt before
+    /// it may do the work. The stage that gives the result of a job is never skipped: where the log has nothing of it, all its tasks
+    /// are lost.
+    fn count_lost_tasks(&mut self) {
+        let context = &mut self.rows.context;
         let known = self.ended_tasks + self.running.len() as u64 + context.tally.get(Anomaly::EvictedInFlight);
         let by_number = u64::try_from(self.highest_task.saturating_add(1)).unwrap_or(0).saturating_sub(known);
         let firsts = self.complete_stages.iter().filter(|(id, _)| id.1 == 0);
         let firsts = firsts.filter_map(|(id, tasks)| Some(tasks.saturating_sub(*self.first_attempts.get(id)?)));
-        let by_stage = firsts.fold(0, |sum: u64, lost| sum.saturating_add(u64::try_from(lost).unwrap_or(0)));
+        let first_attempts = &self.first_attempts;
+        let is_named = |stage: i64| first_attempts.range((stage, i64::MIN)..=(stage, i64::MAX)).next().is_some();
+        let unnamed = self.due_stages.iter().filter(|(stage, _)| !is_named(**stage)).map(|(_, tasks)| (*tasks).max(1));
+        let by_stage =
+            firsts.chain(unnamed).fold(0, |sum: u64, lost| sum.saturating_add(u64::try_from(lost).unwrap_or(0)));
         context.tally.add(Anomaly::LostTasks, by_number.max(by_stage));
+    }
+
+    /// Counts starts of jobs and of executions of SQL that are missing. Spark numbers jobs one by one, and each stage is of one; until
+    /// version 2, it gives numbers to jobs without tasks, and writes nothing of these.
+    fn count_lost_starts(&mut self) {
+        let context = &mut self.rows.context;
+        // A line that is malformed or cut may be such a start, and is counted.
+        if [Anomaly::UnparsedLines, Anomaly::Truncated].iter().any(|&anomaly| context.tally.get(anomaly) > 0) {
+            return;
+        }
+        let jobs = &self.named_jobs;
+        let without_start =
+            |named: &BTreeMap<i64, bool>| named.values().filter(|has_start| !**has_start).count() as u64;
+        let range = jobs.first_key_value().zip(jobs.last_key_value());
+        let numbers = range.map_or(0, |((first, _), (last, _))| last.abs_diff(*first).saturating_add(1));
+        let has_gaps = context.properties.get("spark.version").is_some_and(|version| version.starts_with("2."));
+        let gaps = if has_gaps { 0 } else { numbers.saturating_sub(jobs.len() as u64) };
+        let lost = gaps.saturating_add(without_start(jobs)).max(u64::from(self.has_stray_stage));
+        let lost = lost.saturating_add(without_start(&self.named_executions));
+        context.tally.add(Anomaly::LostRecords, lost);
     }
 
     /// Tasks whose executor was removed, and whose end Spark never wrote, end with it.

@@ -1,6 +1,6 @@
 //! What is beside the heap: overhead, Python, the driver, options of the JVM, and limits of the cluster and the kernel.
 
-use super::{Advice, MORE_FOR_OVERHEAD, Measured, OVERHEAD_STEP, SWITCHES, in_steps, mib, not_sampled, up};
+use super::{Advice, MORE_FOR_OVERHEAD, Measured, NO_METRICS, OVERHEAD_STEP, SWITCHES, in_steps, mib, not_sampled, up};
 use crate::spark::memory::{MIB, Pool, Settings, bytes_of};
 use latscope_event::format_size;
 
@@ -222,6 +222,7 @@ pub(super) fn jvm(pool: &Pool, measured: &Measured, heap: Option<u64>, settings:
             options.0.push("-Xlog:gc*:file=gc.log".into());
             reasons.push(format!("{gc}: its log says which collections"));
         }
+        () if reasons.is_empty() && !measured.is_known => reasons.push(NO_METRICS.into()),
         () if reasons.is_empty() => reasons.push(gc),
         () => {}
     }

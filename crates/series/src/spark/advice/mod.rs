@@ -21,6 +21,10 @@ const LEAST_HEAP: u64 = 450 * MIB;
 const SWITCHES: [&str; 2] =
     ["spark.eventLog.logStageExecutorMetrics=true", "spark.executor.processTreeMetrics.enabled=true"];
 
+/// Why nothing is known of GC and of what was spilled.
+const NO_METRICS: &str =
+    "not sampled, which is not zero: no task in the log has metrics, so GC and what was spilled are not known";
+
 /// A setting, and what it should be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
@@ -106,6 +110,8 @@ struct Measured {
     failed: u64,
     /// Share of GC in run time.
     gc: f64,
+    /// Whether GC and what was spilled are known: a task has metrics.
+    is_known: bool,
     /// How long the application lasted, nanoseconds.
     wall_ns: u64,
     out_of: Exhausted,
@@ -133,6 +139,7 @@ impl Measured {
             spilled: total.get(Field::Spilled),
             failed: total.failed,
             gc: total.get(Field::GcTime) as f64 / total.get(Field::RunTime).max(1) as f64,
+            is_known: tasks.has_metrics(),
             wall_ns: tasks.extent_ns().map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns)),
             out_of: Exhausted::new(tasks, settings.is_local()),
         }
@@ -216,6 +223,7 @@ fn fraction(pool: &Pool, measured: &Measured) -> (f64, Advice) {
             advice(Some(fraction), format!("{why}: a pool of {room} instead of {was} fits, and spills less"))
         }
         None if measured.spilling > 0 => advice(None, format!("{why}: no room for a larger pool")),
+        None if !measured.is_known => advice(None, NO_METRICS.into()),
         None => advice(None, format!("{why}, and nothing was spilled")),
     }
 }
@@ -233,6 +241,9 @@ fn heap(pool: &Pool, measured: &Measured, fraction: f64, is_local: bool) -> (Opt
         let what = if is_local { "tasks or queries" } else { "tasks or executors" };
         let steps = in_steps(by_more(1.5), HEAP_STEP);
         return (Some(by_more(1.5)), format!("{exhausted} {what} ran out of heap: half as much again, {steps}"));
+    }
+    if !measured.is_known {
+        return (None, NO_METRICS.into());
     }
     let gc = format!("GC takes {:.1} % of run time", 100.0 * measured.gc);
     let spilled = if spills_off_heap { "what was spilled is off the heap" } else { "nothing was spilled" };
@@ -346,6 +357,7 @@ fn off_heap(pool: &Pool, measured: &Measured) -> Advice {
                 100.0 * measured.gc,
                 mib(up(execution as f64 * MORE_FOR_SPILL, HEAP_STEP))
             ),
+            false if !measured.is_known => NO_METRICS.into(),
             false => "off, and GC is no reason to use it".into(),
         };
         return Advice { setting, now: "0".into(), advised: None, why };
@@ -369,7 +381,7 @@ fn off_heap(pool: &Pool, measured: &Measured) -> Advice {
     };
     let used = format!("{} of {} were used", format_size(peak), format_size(pool.off_heap));
     let need = peak as f64 * MORE_FOR_SPILL;
-    match measured.spilling + measured.failed == 0 && (peak as f64) < 0.3 * pool.off_heap as f64 {
+    match measured.is_known && measured.spilling + measured.failed == 0 && (peak as f64) < 0.3 * pool.off_heap as f64 {
         true => {
             let why = format!("{used}, less than 30 %: with 20 % more {}", format_size(need as u64));
             Advice { setting, now, advised: Some(mib(up(need, HEAP_STEP))), why }
