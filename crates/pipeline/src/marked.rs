@@ -80,7 +80,6 @@ impl Pipeline {
             control: self.control.clone(),
             formats: Vec::new(),
             takes_averages: false,
-            missing: 0,
             fio_results: self.fio_results.clone(),
         };
         let (room, mut gathered) = (Room::default(), Gathered::new(derived));

@@ -20,7 +20,8 @@ impl Pipeline {
         let Files { files, takes_averages, missing } = files(&reading, &control, &fio_results)?;
         let format = |file: &PathBuf| reading.format.or_else(|| format_of(file).ok());
         let formats = files.iter().map(format).collect();
-        Ok(Pipeline { reading: Reading { files, ..reading }, control, formats, takes_averages, missing, fio_results })
+        let missing = reading.missing + missing;
+        Ok(Pipeline { reading: Reading { files, missing, ..reading }, control, formats, takes_averages, fio_results })
     }
 
     /// Where the histograms of a folding come from: decided here and nowhere else.

@@ -11,8 +11,6 @@ pub struct Pipeline {
     pub(crate) formats: Vec<Option<Format>>,
     /// Of a folder, averages over windows were chosen rather than histograms of whole jobs.
     pub(crate) takes_averages: bool,
-    /// Of folders, jobs, hosts and files whose events are missing.
-    pub(crate) missing: u64,
     /// fio's JSON beside its logs, parsed once for all files.
     pub(crate) fio_results: FioResults,
 }

@@ -15,6 +15,8 @@ use std::path::PathBuf;
 pub struct Reading {
     /// Files, pipes (`-` is standard input) and folders of results.
     pub files: Vec<PathBuf>,
+    /// Jobs, hosts and files whose events are missing in the folders that these files are of.
+    pub missing: u64,
     /// Whether to wait for more at the end of the file, as `tail -F` does.
     pub follow: bool,
     /// `None` when files are read.

@@ -99,7 +99,6 @@ impl Pipeline {
             control: Control::clone(&self.control),
             formats: self.formats.clone(),
             takes_averages: self.takes_averages,
-            missing: self.missing,
             fio_results: self.fio_results.clone(),
         };
         let mut trees = [self.empty_stacks(by), self.empty_stacks(by)];

@@ -275,7 +275,7 @@ impl<'a> Starts<'a> {
         movement.doubt.into_iter().for_each(|doubt| context.tally.add(doubt, 1));
         if at == 0 {
             self.unused().into_iter().for_each(|unused| context.note(unused));
-            context.tally.add(Anomaly::MissingInputs, self.pipeline.missing);
+            context.tally.add(Anomaly::MissingInputs, self.pipeline.reading.missing);
         }
         context
     }

@@ -58,6 +58,7 @@ pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure>
     let fio_columns = typed.log_columns.as_deref().map(fio_columns).transpose()?;
     Ok(Reading {
         files: input.read.clone(),
+        missing: 0,
         over_time,
         follow: input.follow,
         live,
