@@ -375,7 +375,9 @@ fn jobs(top: &Path, name: &str, rows: [usize; 2], error: i32) -> String {
     let all = [0, 1].map(job).join(", ");
     std::fs::write(folder.join("A.json"), format!("{{\"fio version\": \"fio-3.33\", \"jobs\": [{all}]}}\n")).unwrap();
     for (at, rows) in rows.into_iter().enumerate().filter(|(_, rows)| *rows > 0) {
-        let row = |row: usize| format!("{}, {}, 0, 4096, 0, 0\n", row + 1, 100_000 + row * 7919 % 300_000 + at);
+        let row = |row: usize| {
+            format!("{}, {}, 0, 4096, 0, 0\n", row + 1, 100_000 + row * 7919 % 300_000 + at + error as usize)
+        };
         let text: String = (0..rows).map(row).collect();
         std::fs::write(folder.join(format!("A_clat.{}.log", at + 1)), text).unwrap();
     }
