@@ -63,7 +63,7 @@ COUNTERS = [
 
 
 class Asked(NamedTuple):
-    """What Spark said of a block: the report or why there is none, and what is noted of it."""
+    """The report of a block, or the reason why there is none, and the notes on it."""
 
     found: Application | None
     failure: Error | None

@@ -71,8 +71,8 @@ pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
     }
 }
 
-/// What there is to do about words that clap refuses: options of results are looked for where they may stand, and any other word may be
-/// an input.
+/// Which result files of an earlier run to replace when clap refuses the command line. Only `--junit` and `-o` are looked for; any other
+/// word may name an input, which is never replaced.
 pub fn uncompared(words: &[OsString], error: &clap::Error, world: &World) -> Option<Plan> {
     if words.get(1).is_none_or(|verb| verb != "compare") {
         return None;

@@ -17,9 +17,9 @@ const PAGES: [&str; 7] = ["/jobs", "/stages", "/storage", "/environment", "/exec
 const STARTS: &[u8] = b"Spark is starting up";
 /// It is asked again so many times, a second apart.
 const PATIENCE: u32 = 30;
-/// Nor is the API there in the moment in which its pages replace that answer: it is asked for so often.
+/// Time between two requests while the pages replace that answer and the API is not yet there.
 const AGAIN: Duration = Duration::from_millis(200);
-/// Who follows a driver that nobody saw start waits for so long.
+/// How long `--follow` waits for the API of a driver that did not say that it is starting.
 const FOLLOWED: Duration = Duration::from_secs(5);
 /// One that was seen to start may take so long in all.
 const STARTING: Duration = Duration::from_secs(30);

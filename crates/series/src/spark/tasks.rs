@@ -513,7 +513,7 @@ impl SparkTasks {
         self.stages.values().map(SparkStage::held_run_ns).sum()
     }
 
-    /// Whether a task has metrics, or there is none that could have any: without them, a sum of 0 says nothing.
+    /// Whether any task has metrics, or all are still running. Without metrics, a sum of 0 means nothing.
     pub(super) fn has_metrics(&self) -> bool {
         self.tasks().all(|task| task.is_running) || self.tasks().any(|task| task.is_known)
     }
