@@ -97,10 +97,19 @@ workflows: ## check the workflows in .github; needs Go
 	target/tools/bin/actionlint
 
 # Pictures of the documentation whose input is in testdata; a test holds that they are what the program draws.
-pictures: build draw ## the pictures of docs/ that are drawn from testdata
+pictures: packages-test build draw ## the pictures of docs/ that are drawn from testdata
 
 PICTURES ?= docs/pictures
+STORY = testdata/perf_script/story_2s.txt.gz
+SCREENSHOT = chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,800 --timeout=5000
+SLOW_BAND = A=0~1608000000~50000000~120000000
 draw:
+	$(PROGRAM) heatmap -r $(STORY) -i 20ms -o $(PICTURES)/story-count.svg
+	$(PROGRAM) heatmap -r $(STORY) -i 20ms --weight time -o $(PICTURES)/story-time.svg
+	$(PROGRAM) report -r $(STORY) -o target/story.html
+	$(SCREENSHOT) --screenshot=$(PICTURES)/report.png 'file://$(CURDIR)/target/story.html#v=1&th=light&$(SLOW_BAND)'
+	$(SCREENSHOT) --screenshot=$(PICTURES)/report-dark.png \
+		'file://$(CURDIR)/target/story.html#v=1&th=dark&w=time&tab=lines&limit=0.99~50000000&$(SLOW_BAND)'
 	$(PROGRAM) percentiles -r testdata/perf_script/story_2s.txt.gz -i 50ms -o $(PICTURES)/percentiles.svg
 	$(PROGRAM) percentiles -r testdata/stall/stall_clat.log.zst -i 1s --p 50,90,99 --fail-if 'p95 > 1s or p99 > 5s' --title 'A file system that is frozen for 3.6 seconds' -o $(PICTURES)/stall.svg; test $$? -eq 1
 	$(PROGRAM) compare testdata/compare/volA.txt testdata/compare/volB.txt --unitstime ns --names gp2,gp3 -o $(PICTURES)/compare.svg
