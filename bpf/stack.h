@@ -33,7 +33,7 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 } KERNEL;
 struct sched_info {
-	unsigned long long run_delay, last_queued;
+	unsigned long long run_delay, last_arrival, last_queued;
 } KERNEL;
 struct task_struct {
 	struct sched_entity se;

@@ -413,8 +413,9 @@ fn planted_stragglers_are_found() {
         of_stage.map(|one| (one["task"].as_i64().unwrap(), one["cause"].to_string())).collect()
     };
     let sleep = found(stage_of(&tasks, "sleep", |_| true));
-    assert_eq!(tasks[&sleep[0].0]["task_index"], 5, "{sleep:?}");
-    assert!(sleep[0].1.contains("Python, a sleep"), "{sleep:?}");
+    // A busy machine makes stragglers of its own.
+    let planted = sleep.iter().find(|(task, _)| tasks[task]["task_index"] == 5).unwrap_or_else(|| panic!("{sleep:?}"));
+    assert!(planted.1.contains("more remainder") && !planted.1.contains("I/O, Python"), "{sleep:?}");
     let skew = found(stage_of(&tasks, "skew", |task| task["shuffle_records"].as_u64() > Some(0)));
     assert!(skew.iter().any(|(_, cause)| cause.contains("skew")), "{skew:?}");
     // Spark does not time the disk; the kernel does.
@@ -423,7 +424,7 @@ fn planted_stragglers_are_found() {
         tasks[task]["executor"] == "0" && (cause.contains("slow executor") || cause.contains("I/O"))
     };
     let slow = disk.iter().find(is_slow).unwrap_or_else(|| panic!("{disk:?}")).0;
-    let text = latscope(&["spark", "-r", &log, "--kernel", &kernel]).success();
+    let text = latscope(&["spark", "-r", &log, "--kernel", &kernel, "--top", "1000"]).success();
     let by_kernel = text.split("The stragglers by what the kernel saw").nth(1).unwrap_or_else(|| panic!("{text}"));
     let row = by_kernel.lines().find(|line| line.trim_start().starts_with(&format!("task {slow} ")));
     assert!(row.is_some(), "{text}");
@@ -432,9 +433,8 @@ fn planted_stragglers_are_found() {
     let of_stages = json["stages"].as_array().unwrap().iter().flat_map(|stage| stage["findings"].as_array().unwrap());
     let evidence: Vec<&str> = of_stages.filter_map(|finding| finding["evidence"].as_str()).collect();
     let unmeasured = || evidence.iter().filter(|evidence| evidence.starts_with("what Spark does not measure"));
-    assert!(
-        unmeasured().count() > 0 && unmeasured().all(|evidence| evidence.contains("by what the kernel saw, it is "))
-    );
+    let is_explained = |evidence: &&str| evidence.contains("by what the kernel saw, it is ");
+    assert!(unmeasured().count() > 0 && unmeasured().all(is_explained), "{evidence:?}");
 }
 
 /// Spark counts what it asked the file system for, and the devices what was not in memory: of a cold cache, the same.

@@ -37,7 +37,7 @@ struct {
 /* What is remembered of a thread; goes with it. */
 struct known {
 	u64 sampled; /* its switches when it was last sampled, and one; 0 when it is to be sampled anew */
-	u64 out_ns; /* when it left the CPU, of the scheduler's clock; 0 when it is on one, or nobody looked */
+	u64 out_ns; /* when it last left the CPU, of the scheduler's clock; 0 when nobody looked, or what came of it is told */
 	u64 queued_ns; /* what it had waited for a CPU by then, of all its life */
 	u32 sampled_state;
 	u32 out_state;
@@ -128,6 +128,33 @@ static __always_inline void count_many(u32 what, u64 by)
 		*slot += by;
 }
 
+/*
+ * When the scheduler last put a thread on a CPU; for one that it is about to put there, the time before that. 0 where the kernel keeps no
+ * account, or another clock.
+ */
+static __always_inline u64 arrived_at(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(struct task_struct, sched_info) || !bpf_core_field_exists(struct cfs_rq, rq))
+		return 0;
+	return task->sched_info.last_arrival;
+}
+
+/* Whether a thread was seen to leave the CPU after its last run. It was not when the filter did not want the name that it had by then. */
+static __always_inline bool was_seen_to_leave(struct task_struct *task, const struct known *is)
+{
+	return is->out_ns && is->out_ns >= arrived_at(task);
+}
+
+/*
+ * Whether the wait of a thread that is put on a CPU cannot have reached the threshold, as its last run began within it. Nothing is looked
+ * up then, and the wait is counted when the thread leaves the CPU, where what is remembered of it is at hand. That of a kernel
+ * thread is counted now: it leaves many a time without anybody looking.
+ */
+static __always_inline bool was_here(struct task_struct *task, u64 now)
+{
+	return now - arrived_at(task) < config.threshold_ns && !is_kthread(task);
+}
+
 static __always_inline bool wanted(struct task_struct *task)
 {
 	u64 comm[COMM / 8] = {}, process[COMM / 8] = {};
@@ -153,6 +180,13 @@ static __always_inline bool is_left_out(struct task_struct *task)
 		return false;
 	count(COUNT_LEFT_OUT);
 	return true;
+}
+
+/* Counts a wait that was too short for a stack. Clocks of CPUs may differ. */
+static __always_inline void count_short(u64 since, u64 until)
+{
+	count(COUNT_SHORT);
+	count_many(COUNT_SHORT_NS, until > since ? until - since : 0);
 }
 
 /* A desk with a record about a thread that has neither stacks nor a file yet. */
@@ -311,7 +345,7 @@ int sample(struct bpf_iter__task *about)
 		return 0;
 	if (runs)
 		state = 0;
-	else if (config.threshold_ns != NO_THRESHOLD && !is->out_ns && scheduler.looked_ns) {
+	else if (config.threshold_ns != NO_THRESHOLD && !was_seen_to_leave(task, is) && scheduler.looked_ns) {
 		/* It left the CPU before anybody looked: its wait counts from now on. */
 		is->queued_ns = queued_of(task, now - scheduler.behind);
 		is->out_state = state;
@@ -339,7 +373,7 @@ int sample(struct bpf_iter__task *about)
 	to = &desk->to.record;
 	to->stamp_ns = now;
 	to->state = state;
-	to->since_ns = monotonic(is->out_ns, now);
+	to->since_ns = runs ? 0 : monotonic(is->out_ns, now);
 	if (to->since_ns)
 		to->woken_ns = woken_at(is, queued_of(task, now - scheduler.behind), to->since_ns, now);
 	if (runs)
@@ -401,56 +435,67 @@ static int returned(struct bpf_map *map, void *key, void *value)
 	return 0;
 }
 
+/* Hands on the wait of a thread that is over, or counts it. */
+static __always_inline void put_wait(struct task_struct *task, const struct known *is, u64 now)
+{
+	u64 away = now > is->out_ns ? now - is->out_ns : 0, first;
+	struct stack_record *to;
+	struct desk *desk;
+
+	if (!was_seen_to_leave(task, is) || is_left_out(task))
+		return;
+	if (away < config.threshold_ns) {
+		count_short(is->out_ns, now);
+		return;
+	}
+	desk = describe(task, AT_SWITCH, FROM_SWITCH);
+	if (!desk)
+		return;
+	to = &desk->to.record;
+	to->stamp_ns = bpf_ktime_get_ns();
+	to->state = is->out_state;
+	to->since_ns = to->stamp_ns - away;
+	to->woken_ns = woken_at(is, queued_of(task, now), to->since_ns, to->stamp_ns);
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		to->flags |= FLAG_IOWAIT;
+	put_kernel_stack(desk, bpf_get_task_stack(task, desk->to.texts, KERNEL_FRAMES * sizeof(u64), 0));
+	if (!(to->flags & FLAG_KTHREAD)) {
+		first = put_registers(task, to);
+		if (config.want_file && (u32)to->call < CALLS && config.calls[to->call] & CALL_FD)
+			put_file(task, desk, first, AT_SWITCH);
+		if (config.user_stacks)
+			ON_RETURN(task, to->tid, to->switches, returned);
+	}
+	to->copied_ns = to->stamp_ns;
+	put(desk);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(switched, bool preempt, struct task_struct *from, struct task_struct *next, unsigned int state)
 {
-	u64 now = scheduler_clock(from), away;
+	u64 now = scheduler_clock(from), came;
 	struct known *is;
-	struct desk *desk;
 
 	look_at_clocks(now);
 	if (from->pid && wanted(from) && (!is_kthread(from) || (!preempt && (state & (DISK_SLEEP | NOLOAD)) == DISK_SLEEP))) {
 		is = bpf_task_storage_get(&known, from, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (is) {
+			/* What is still noted of the wait before is that it was short. */
+			came = arrived_at(from);
+			if (is->out_ns && came && (s64)(came - is->out_ns) < (s64)config.threshold_ns && !is_left_out(from))
+				count_short(is->out_ns, came);
 			is->out_ns = now;
 			is->queued_ns = queued_of(from, now);
 			is->out_state = preempt ? 0 : state;
 		}
 	}
-	if (!next->pid)
+	if (!next->pid || was_here(next, now))
 		return 0;
 	is = bpf_task_storage_get(&known, next, 0, 0);
-	if (!is || !is->out_ns)
-		return 0;
-	/* Clocks of CPUs may differ. */
-	away = now > is->out_ns ? now - is->out_ns : 0;
-	if (is_left_out(next)) {
-		/* What comes of its wait is nobody's business. */
-	} else if (away < config.threshold_ns) {
-		count(COUNT_SHORT);
-		count_many(COUNT_SHORT_NS, away);
-	} else if ((desk = describe(next, AT_SWITCH, FROM_SWITCH))) {
-		struct stack_record *to = &desk->to.record;
-
-		to->stamp_ns = bpf_ktime_get_ns();
-		to->state = is->out_state;
-		to->since_ns = to->stamp_ns - away;
-		to->woken_ns = woken_at(is, queued_of(next, now), to->since_ns, to->stamp_ns);
-		if (BPF_CORE_READ_BITFIELD(next, in_iowait))
-			to->flags |= FLAG_IOWAIT;
-		put_kernel_stack(desk, bpf_get_task_stack(next, desk->to.texts, KERNEL_FRAMES * sizeof(u64), 0));
-		if (!(to->flags & FLAG_KTHREAD)) {
-			u64 first = put_registers(next, to);
-
-			if (config.want_file && (u32)to->call < CALLS && config.calls[to->call] & CALL_FD)
-				put_file(next, desk, first, AT_SWITCH);
-			if (config.user_stacks)
-				ON_RETURN(next, to->tid, to->switches, returned);
-		}
-		to->copied_ns = to->stamp_ns;
-		put(desk);
+	if (is && is->out_ns) {
+		put_wait(next, is, now);
+		is->out_ns = 0;
 	}
-	is->out_ns = 0;
 	return 0;
 }
 
