@@ -113,7 +113,7 @@ context.parallelize(range(4), 4).mapPartitionsWithIndex(fails).count()
 group("python")
 context.parallelize(range(4), 4).mapPartitionsWithIndex(works).count()
 group("skew")
-skewed = spark.range(0, 1_200_000, 1, 2).selectExpr("case when id % 10 < 7 then 1 else id % 64 end as k", "hash(id) as v")
+skewed = spark.range(0, 2_400_000, 1, 2).selectExpr("case when id % 10 < 7 then 1 else id % 64 end as k", "hash(id) as v")
 skewed.repartition(8, "k").sortWithinPartitions("v").write.format("noop").mode("overwrite").save()
 
 measure.end()
