@@ -5,7 +5,7 @@ SHELL := /bin/bash
 , := ,
 CARGO ?= cargo
 PROGRAM := target/release/latscope
-PACKAGED := target/dist/latscope
+PACKAGED := $(or $(CARGO_TARGET_DIR),target)/dist/latscope
 # The linker that Rust brings along on x86_64 folds functions of equal code, and packs relocations (glibc 2.36 reads those). LLVM's outliner of what
 # functions repeat would save 0.5 MB more, but the program would take about 12 % more CPU time.
 SMALLER := $(if $(filter x86_64,$(shell uname -m)),-C link-arg=-Wl$(,)-z$(,)pack-relative-relocs$(,)--icf=all)
@@ -17,7 +17,7 @@ PLAIN_C := -fno-asynchronous-unwind-tables
 VENV := target/python
 SPARK := target/spark
 
-.PHONY: help demo demo-cluster demo-spark test build dist web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-build packages-demo packages-docs packages-test packages-bpf tracefs python python-package python-package-test python-lint notebooks spark packages-cluster packages-spark package package-test packages-package pictures draw docs workflows
+.PHONY: help demo demo-cluster demo-spark test build dist web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-build packages-demo packages-docs packages-test packages-bpf tracefs python python-package python-package-test python-lint notebooks spark packages-cluster packages-spark package package-test packages-package pictures draw screenshots docs workflows
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 21
@@ -96,25 +96,27 @@ workflows: ## check the workflows in .github; needs Go
 	GOBIN=$(CURDIR)/target/tools/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 	target/tools/bin/actionlint
 
-# Pictures of the documentation whose input is in testdata; a test holds that they are what the program draws.
-pictures: packages-test build draw ## the pictures of docs/ that are drawn from testdata
+# Pictures of the documentation whose input is in testdata; a test holds that those drawn are what the program draws.
+pictures: packages-test build draw screenshots ## the pictures of docs/ whose input is in testdata
 
 PICTURES ?= docs/pictures
 STORY = testdata/perf_script/story_2s.txt.gz
-SCREENSHOT = chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,800 --timeout=5000
-SLOW_BAND = A=0~1608000000~50000000~120000000
 draw:
 	$(PROGRAM) heatmap -r $(STORY) -i 20ms -o $(PICTURES)/story-count.svg
 	$(PROGRAM) heatmap -r $(STORY) -i 20ms --weight time -o $(PICTURES)/story-time.svg
-	$(PROGRAM) report -r $(STORY) -o target/story.html
-	$(SCREENSHOT) --screenshot=$(PICTURES)/report.png 'file://$(CURDIR)/target/story.html#v=1&th=light&$(SLOW_BAND)'
-	$(SCREENSHOT) --screenshot=$(PICTURES)/report-dark.png \
-		'file://$(CURDIR)/target/story.html#v=1&th=dark&w=time&tab=lines&limit=0.99~50000000&$(SLOW_BAND)'
-	$(PROGRAM) percentiles -r testdata/perf_script/story_2s.txt.gz -i 50ms -o $(PICTURES)/percentiles.svg
+	$(PROGRAM) percentiles -r $(STORY) -i 50ms -o $(PICTURES)/percentiles.svg
 	$(PROGRAM) percentiles -r testdata/stall/stall_clat.log.zst -i 1s --p 50,90,99 --fail-if 'p95 > 1s or p99 > 5s' --title 'A file system that is frozen for 3.6 seconds' -o $(PICTURES)/stall.svg; test $$? -eq 1
 	$(PROGRAM) compare testdata/compare/volA.txt testdata/compare/volB.txt --unitstime ns --names gp2,gp3 -o $(PICTURES)/compare.svg
 	$(PROGRAM) flamegraph -r testdata/flamegraph/slow_io.csv.gz --by dev,comm --title 'Slow I/O: whose code waited' -o $(PICTURES)/flamegraph.svg
 	$(PROGRAM) spark -r testdata/spark_eventlog/tpcds_lab.json.zst -o $(PICTURES)/spark.svg
+
+SCREENSHOT = chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,800 --timeout=5000
+SLOW_BAND = A=0~1608000000~50000000~120000000
+screenshots:
+	$(PROGRAM) report -r $(STORY) -o target/story.html
+	$(SCREENSHOT) --screenshot=$(PICTURES)/report.png 'file://$(CURDIR)/target/story.html#v=1&th=light&$(SLOW_BAND)'
+	$(SCREENSHOT) --screenshot=$(PICTURES)/report-dark.png \
+		'file://$(CURDIR)/target/story.html#v=1&th=dark&w=time&tab=lines&limit=0.99~50000000&$(SLOW_BAND)'
 
 docs: packages-docs ## the documentation as a site, in target/book
 	packaging/book/build.sh

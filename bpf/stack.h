@@ -24,13 +24,15 @@ struct mm_struct___locked {
 	struct rw_semaphore mmap_lock;
 } KERNEL;
 struct rq {
-	u64 clock;
+	unsigned int nr_running;
+	u64 clock, clock_task;
 } KERNEL;
 struct cfs_rq {
 	struct rq *rq;
 } KERNEL;
 struct sched_entity {
 	struct cfs_rq *cfs_rq;
+	u64 exec_start;
 } KERNEL;
 struct sched_info {
 	unsigned long long run_delay, last_arrival, last_queued;

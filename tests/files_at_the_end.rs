@@ -193,6 +193,10 @@ fn a_wait_from_before_a_recording_decides_no_limit_that_it_may_exceed() {
     assert!(shown.contains(">=4s") && shown.lines().any(|line| line.trim_end().ends_with(">=5s")), "{shown}");
     let note = "1 wait had begun before the capture and counts from its start: at least 2ms";
     assert!(said.contains(note), "{said}");
+    let total = latscope(&["summary", "-r", path.to_str().unwrap()]).success();
+    assert!(total.lines().any(|line| line.trim_end().ends_with(">=5s")), "{total}");
+    let csv = latscope(&["summary", "--csv", "-r", path.to_str().unwrap()]).success();
+    assert!(csv.lines().nth(1).unwrap().contains(" oldest,"), "{csv}");
     // This one began while the capture saw it, but the first that completed had begun before.
     write(SECOND / 2, 0);
     judged("oldest > 6s").success();

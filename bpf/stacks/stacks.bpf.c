@@ -320,6 +320,47 @@ static __always_inline bool is_sampled(struct task_struct *task, u32 state, bool
 	return config.calls[number] & CALL_ASYNC || (config.calls[number] & CALL_FD && is_on_fuse(task, first));
 }
 
+/*
+ * The sampler changes what it looks at. On a busy machine a thread waits for the CPU that the sampler took: a thread that ran there, one
+ * whose wait has ended since, or one that serves a request of a thread elsewhere, which waits longer for it then. So threads are handed
+ * on as what they were when the sampler came, as far as their last change tells.
+ */
+static __always_inline void look_back(struct task_struct *task, struct known *is, u32 *state, bool *runs)
+{
+	struct task_struct *sampler = bpf_get_current_task_btf();
+	u64 came = arrived_at(sampler), queued = came ? task->sched_info.last_queued : 0;
+	struct rq *rq;
+
+	if (!came || *runs)
+		return;
+	rq = task->se.cfs_rq->rq;
+	if (*state) {
+		/* It has left its CPU since; the clock of run times stands still during interrupts. */
+		if (arrived_at(task) < came && (s64)(task->se.exec_start + (rq->clock - rq->clock_task) - came) > 0)
+			*runs = true;
+	} else if (queued <= came && rq == sampler->se.cfs_rq->rq && (queued == came || rq->nr_running <= 2)) {
+		/* The sampler and this one are all that this CPU has to do. */
+		*runs = true;
+	} else if (queued > came && BPF_CORE_READ_BITFIELD(task, in_iowait)) {
+		*state = DISK_SLEEP;
+	} else if (queued > came && is && is->out_state && was_seen_to_leave(task, is) && is->out_ns < came) {
+		*state = is->out_state;
+	}
+}
+
+/* What was copied may be of two moments: only the state is sure. */
+static __always_inline void drop_stacks(struct desk *desk)
+{
+	struct stack_record *to = &desk->to.record;
+
+	desk->len = 0;
+	to->flags |= FLAG_NO_COPY;
+	to->kernel_len = to->names_len = to->user_len = 0;
+	to->user_pages = to->named = to->file_type = 0;
+	to->call = to->fd = -1;
+	to->dev = 0;
+}
+
 SEC("iter.s/task")
 int sample(struct bpf_iter__task *about)
 {
@@ -337,12 +378,15 @@ int sample(struct bpf_iter__task *about)
 	switches = switches_of(task);
 	state = task->__state;
 	runs = task->on_cpu;
+	look_back(task, bpf_task_storage_get(&known, task, 0, 0), &state, &runs);
 	if (!is_sampled(task, state, runs) || !wanted(task) || is_left_out(task))
 		return 0;
 	now = bpf_ktime_get_ns();
 	is = bpf_task_storage_get(&known, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!is)
+	if (!is) {
+		count(COUNT_UNKNOWN);
 		return 0;
+	}
 	if (runs)
 		state = 0;
 	else if (config.threshold_ns != NO_THRESHOLD && !was_seen_to_leave(task, is) && scheduler.looked_ns) {
@@ -392,10 +436,8 @@ int sample(struct bpf_iter__task *about)
 	}
 	to->copied_ns = bpf_ktime_get_ns();
 	if (!runs && (task->on_cpu || switches_of(task) != switches)) {
-		/* It went on meanwhile, and what was copied may be of two moments. */
 		count(COUNT_MOVED);
-		is->sampled = 0;
-		return 0;
+		drop_stacks(desk);
 	}
 	is->sampled = to->flags & FLAG_NO_COPY ? 0 : switches + 1;
 	is->sampled_state = state << 1 | runs;
@@ -487,7 +529,8 @@ int BPF_PROG(switched, bool preempt, struct task_struct *from, struct task_struc
 			is->out_ns = now;
 			is->queued_ns = queued_of(from, now);
 			is->out_state = preempt ? 0 : state;
-		}
+		} else
+			count(COUNT_UNKNOWN);
 	}
 	if (!next->pid || was_here(next, now))
 		return 0;

@@ -18,12 +18,13 @@ enum counter {
 	COUNT_RING_FULL,
 	COUNT_SEEN, /* tasks looked at by the sampler */
 	COUNT_CAPPED, /* samples without a user stack, as others were drawn */
-	COUNT_MOVED, /* samples dropped, as the thread went on while it was looked at */
+	COUNT_MOVED, /* samples without stacks, as the thread went on while it was looked at */
 	COUNT_LOCKED, /* samples without a user stack, as somebody changes the memory map of the process */
 	COUNT_COPIED, /* bytes of user stacks */
 	COUNT_SHORT, /* waits below the threshold */
 	COUNT_SHORT_NS, /* and their time */
 	COUNT_LEFT_OUT, /* looks, waits and ticks in places that are left out */
+	COUNT_UNKNOWN, /* samples and waits of threads about which nothing could be remembered */
 	COUNT_LEN,
 };
 

@@ -268,20 +268,23 @@ fn waiting_for_a_cpu_lasts_as_long_as_the_scheduler_says() {
     }
 }
 
+/// A program that ends with this one, on these CPUs.
+fn on_cpus(cpus: &str, words: &[&str]) -> Background {
+    Background::new(command("setpriv").args(["--pdeathsig", "KILL", "taskset", "-c", cpus]).args(words))
+}
+
+const SPIN: [&str; 3] = ["sh", "-c", "while :; do :; done"];
+
+/// Nanoseconds of a thread on a CPU, and runnable without one.
+fn account(thread: &Background) -> [u64; 2] {
+    let text = std::fs::read_to_string(format!("/proc/{}/schedstat", thread.pid())).unwrap();
+    let times: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    [times[0], times[1]]
+}
+
 fn wait_for_a_cpu() {
     const SLEEPER: &str = "import time\nwhile True:\n  for _ in range(100000): pass\n  time.sleep(0.002)";
-    let on_one = |words: &[&str]| {
-        let alone = ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", "0"];
-        Background::new(command(alone[0]).args(&alone[1..]).args(words))
-    };
-    let spin = ["sh", "-c", "while :; do :; done"];
-    let threads = [on_one(&spin), on_one(&spin), on_one(&["python3", "-c", SLEEPER])];
-    // Nanoseconds on the CPU and runnable without one.
-    let account = |thread: &Background| {
-        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", thread.pid())).unwrap();
-        let times: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
-        [times[0], times[1]]
-    };
+    let threads = [on_cpus("0", &SPIN), on_cpus("0", &SPIN), on_cpus("0", &["python3", "-c", SLEEPER])];
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("t.lat");
     let filter = threads.each_ref().map(|thread| format!("pid = {}", thread.pid())).join(" or ");
@@ -308,6 +311,37 @@ fn wait_for_a_cpu() {
         assert_share(&format!("{at} queued, {by_state:?}"), seen("runnable"), took_ns, queued, took_ns, 3.0);
         let slept = took_ns.saturating_sub(ran + queued);
         assert_share(&format!("{at} slept, {by_state:?}"), seen("sleep"), took_ns, slept, took_ns, 3.0);
+    }
+}
+
+/// The sampler takes a CPU to look, and is not to report what it caused: a thread whose CPU it took, waits that begin as it comes.
+#[test]
+fn the_sampler_does_not_see_what_it_causes() {
+    if let Some(_alone) = alone() {
+        one_of_three(sample_where_no_cpu_is_idle);
+    }
+}
+
+fn sample_where_no_cpu_is_idle() {
+    const SLEEPER: &str = "import time\nwhile True:\n  until = time.perf_counter() + 0.001\n  while time.perf_counter() < until: pass\n  time.sleep(0.001)";
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let spinners: Vec<Background> = (1..cpus.max(2)).map(|_| on_cpus(&format!("0-{}", cpus - 1), &SPIN)).collect();
+    let sleeper = on_cpus(&format!("0-{}", cpus - 1), &["python3", "-c", SLEEPER]);
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let filter = format!("pid = {} or pid = {}", sleeper.pid(), spinners[0].pid());
+    let words = ["record", "-s", "stacks", "--all-threads", "--no-user-stacks", "-w", trace.to_str().unwrap()];
+    let recording = Background::latscope(&[&words[..], &["--cpu-budget", "100%", &filter]].concat());
+    let times = || (account(&spinners[0]), account(&sleeper), Instant::now());
+    let before = times();
+    std::thread::sleep(Duration::from_secs(5));
+    let after = times();
+    recording.interrupt().success();
+    let took_ns = (after.2 - before.2).as_nanos() as u64;
+    for (who, ran) in [(&spinners[0], after.0[0] - before.0[0]), (&sleeper, after.1[0] - before.1[0])] {
+        let by_state = sums(&events(&trace, COLUMNS, &format!("pid = {}", who.pid())), "state");
+        let running = by_state.get("running").copied().unwrap_or(0);
+        assert_share(&format!("{by_state:?}"), running, by_state.values().sum(), ran, took_ns, 20.0);
     }
 }
 

@@ -169,7 +169,7 @@ pub enum Note {
         /// Waits that were left out, as they were never drawn.
         #[serde(default)]
         left_out: u64,
-        /// Samples dropped, as their thread went on meanwhile.
+        /// Samples without stacks, as their thread went on meanwhile.
         moved: u64,
     },
     /// Waits were timed, and the short ones are no events.

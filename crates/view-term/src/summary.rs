@@ -281,7 +281,10 @@ impl Summary {
             group.extend(use_texts(row.used.as_ref()).into_iter().filter(|_| self.shows_use));
             if waits {
                 group.push(format_count(row.waiting.count()));
-                group.push(row.waiting.oldest_ns().map_or("-".into(), format_duration));
+                let bound = if row.waiting.oldest_is_bound() { ">=" } else { "" };
+                let oldest =
+                    row.waiting.oldest_ns().map_or("-".into(), |age_ns| format!("{bound}{}", format_duration(age_ns)));
+                group.push(oldest);
             }
             table.push(group);
         }
@@ -302,7 +305,8 @@ impl Summary {
     fn has_bounds(&self) -> bool {
         let is_bound = |row: &SummaryRow| {
             let percentiles = row.percentiles.iter().any(|percentile| percentile.at_least);
-            percentiles || row.mean.is_some_and(|mean| mean.at_least) || row.max.is_some_and(|max| max.at_least)
+            let most = row.mean.is_some_and(|mean| mean.at_least) || row.max.is_some_and(|max| max.at_least);
+            percentiles || most || row.waiting.oldest_is_bound()
         };
         self.rows.iter().filter(|_| !self.by.is_empty()).chain([&self.total]).any(is_bound)
     }
@@ -380,6 +384,7 @@ impl Summary {
             numbers.push(("errors".into(), used.and_then(|used| used.errors).map(|errors| errors.to_string())));
             bounds.extend(used.filter(|used| used.busy_at_least).map(|_| "busy"));
         }
+        bounds.extend(row.waiting.oldest_is_bound().then_some("oldest"));
         numbers.push(("waiting".into(), Some(row.waiting.count().to_string())));
         numbers.push(("oldest_ns".into(), row.waiting.oldest_ns().map(|age_ns| age_ns.to_string())));
         numbers.push(("at_least".into(), Some(bounds.join(" "))));

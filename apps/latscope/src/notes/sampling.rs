@@ -47,7 +47,7 @@ pub fn sampling(note: &Note) -> String {
     for (count, what, does, rest) in [
         (*skipped, "round", ["was", "were"], "left out, because of --cpu-budget or while symbols were read"),
         (*capped, "sample", ["lacks its", "lack their"], "user stack, as there were too many at a time"),
-        (*moved, "sample", ["was", "were"], "dropped, as the thread went on meanwhile"),
+        (*moved, "sample", ["has", "have"], "no stack, as the thread went on meanwhile"),
     ] {
         if count > 0 {
             text += &format!("; {} {} {rest}", plural(count, what), does[usize::from(count > 1)]);

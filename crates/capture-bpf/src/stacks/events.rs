@@ -1,7 +1,7 @@
 //! The capture.
 
 use super::FILLS;
-use super::pace::Pace;
+use super::pace::{Pace, Priority};
 use super::places::Places;
 use super::programs::Programs;
 use super::returns::Returns;
@@ -20,8 +20,10 @@ use std::time::{Duration, Instant};
 const ACCOUNT_EVERY: Duration = Duration::from_millis(200);
 /// So many records are read at a time, as each may have a stack of some kilobytes.
 const RECORDS: usize = 512;
-/// How old a pass may be for those who ask what waits, where nobody samples.
+/// How old a pass may be whose waits are summed up, and how long names are kept that nobody uses.
 const FRESH: Duration = Duration::from_millis(900);
+/// Ages of what waits are no older where they are asked for.
+const AGES: Duration = Duration::from_millis(50);
 /// What has not ended for so long is named.
 const STUCK_NS: u64 = 100_000_000;
 
@@ -38,6 +40,7 @@ pub struct StackEvents {
     returns: Returns<()>,
     /// Of the sampler; of others, of the passes that were asked for.
     pace: Pace,
+    priority: Priority,
     records: Vec<u8>,
     threshold_ns: u64,
     /// The sum of waits that the scheduler timed, as events.
@@ -68,6 +71,7 @@ impl StackEvents {
             waits,
             returns: Returns::default(),
             pace: Pace::new(how.hz, how.budget),
+            priority: Priority::new(),
             records: Vec::new(),
             threshold_ns: how.off_cpu_ns,
             timed_ns: 0,
@@ -95,7 +99,10 @@ impl StackEvents {
         let before = thread_cpu();
         let interval = self.pace.start();
         let drawn = self.waits.start_pass(self.programs.clock.now_stamp_ns(), interval.as_nanos() as u64);
-        self.programs.pass(drawn)?;
+        self.priority.raise(true);
+        let passed = self.programs.pass(drawn);
+        self.priority.raise(false);
+        passed?;
         self.drain()?;
         self.waits.end_pass(&mut self.rows, self.programs.clock);
         self.pace.end(thread_cpu().saturating_sub(before));
@@ -111,7 +118,9 @@ impl StackEvents {
 
     /// Takes in what is in the ring, after waiting at most so long for it; whether there is more.
     fn read(&mut self, timeout: Duration) -> Result<bool, Error> {
-        self.ring.read(timeout, RECORDS, &mut self.records)?;
+        let read = self.ring.read(timeout, RECORDS, &mut self.records);
+        self.priority.raise(false);
+        read?;
         let records = std::mem::take(&mut self.records);
         let mut rest = &records[..];
         while let Some((record, parts, next)) = Record::next(rest) {
@@ -283,6 +292,7 @@ impl Events for StackEvents {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let turn = if self.kinds.sampled { left.min(self.pace.wait()) } else { left };
+            self.priority.raise(self.kinds.sampled);
             match self.kinds.off_cpu || self.kinds.on_cpu {
                 true => drop(self.read(turn)?),
                 false => std::thread::sleep(turn),
@@ -290,6 +300,7 @@ impl Events for StackEvents {
             if self.kinds.sampled && self.pace.wait().is_zero() {
                 self.pass()?;
             }
+            self.priority.raise(false);
             if self.accounted.elapsed() >= ACCOUNT_EVERY {
                 self.account()?;
             }
@@ -300,7 +311,7 @@ impl Events for StackEvents {
     }
 
     fn waiting(&mut self) -> Result<&Batch, Error> {
-        if !self.kinds.sampled && self.looked.is_none_or(|looked| looked.elapsed() >= FRESH) {
+        if !self.kinds.sampled && self.looked.is_none_or(|looked| looked.elapsed() >= AGES) {
             self.pass()?;
         }
         self.fill_waiting(false);

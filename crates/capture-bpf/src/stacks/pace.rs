@@ -10,6 +10,40 @@ const SAVED: Duration = Duration::from_secs(20);
 /// What is paid once and is more than was saved costs no more than so much time without passes.
 const OWED: Duration = Duration::from_secs(2);
 
+/// Whether this thread gets a CPU as soon as it wants one. Where none is idle, the sampler would otherwise look when some thread begins to
+/// wait, since that is what makes room for it, and would see more waits than there are.
+pub struct Priority {
+    is_raised: bool,
+    may_raise: bool,
+}
+
+impl Priority {
+    /// As the thread has it. Who gave the process another policy keeps it.
+    pub fn new() -> Priority {
+        // SAFETY: asks about the calling thread.
+        let may_raise = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER;
+        Priority { is_raised: false, may_raise }
+    }
+
+    /// The lowest priority of real-time threads, or that of before; nothing where the system refuses it.
+    pub fn raise(&mut self, raise: bool) {
+        if raise == self.is_raised || !self.may_raise {
+            return;
+        }
+        let policy = if raise { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
+        let how = libc::sched_param { sched_priority: raise.into() };
+        // SAFETY: of the calling thread; the structure outlives the call.
+        self.may_raise = unsafe { libc::sched_setscheduler(0, policy, &how) } == 0;
+        self.is_raised = raise && self.may_raise;
+    }
+}
+
+impl Drop for Priority {
+    fn drop(&mut self) {
+        self.raise(false);
+    }
+}
+
 /// Numbers that look random; Knuth, The Art of Computer Programming, volume 2, 3.3.4.
 pub struct Random(u64);
 

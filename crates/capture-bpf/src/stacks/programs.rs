@@ -32,7 +32,7 @@ pub struct Programs {
     /// Whose waits are timed, in words.
     threads: String,
     calls: [u8; CALLS],
-    ring_full: u64,
+    lost: u64,
     refreshed_ns: i64,
     /// What the maps occupy, and when that was asked.
     memory: Option<(Instant, u64)>,
@@ -159,7 +159,7 @@ impl Programs {
             threshold_ns: config.threshold_ns,
             threads: in_words(&options.push_down),
             calls: config.calls,
-            ring_full: 0,
+            lost: 0,
             refreshed_ns: now_ns,
             memory: None,
             ended_ns: None,
@@ -206,15 +206,16 @@ impl Programs {
         let of = |count: Count| counts[count as usize];
         let tally = &mut self.context.tally;
         *tally = Default::default();
-        tally.add(Anomaly::LostRecords, of(Count::RingFull) + self.loaded.recursion_misses());
+        let lost = of(Count::RingFull) + of(Count::Unknown);
+        tally.add(Anomaly::LostRecords, lost + self.loaded.recursion_misses());
         tally.add(Anomaly::ProcessGone, unknown);
         let now_ns = self.ended_ns.unwrap_or_else(|| self.clock.now_ns());
-        let lost = of(Count::RingFull).saturating_sub(self.ring_full);
-        if lost > 0 && self.context.loss_ranges.len() < Context::LOSS_RANGES_KEPT {
-            let range = LossRange { start_ns: self.refreshed_ns, end_ns: now_ns, cpu: None, records: lost };
+        let newly_lost = lost.saturating_sub(self.lost);
+        if newly_lost > 0 && self.context.loss_ranges.len() < Context::LOSS_RANGES_KEPT {
+            let range = LossRange { start_ns: self.refreshed_ns, end_ns: now_ns, cpu: None, records: newly_lost };
             self.context.loss_ranges.push(range);
         }
-        self.ring_full = of(Count::RingFull);
+        self.lost = lost;
         self.refreshed_ns = now_ns;
         self.context.cover(now_ns);
         let is_recent = |asked: &Instant| asked.elapsed() < MEMORY_EVERY;

@@ -59,10 +59,11 @@ pub enum Count {
     Short,
     ShortNs,
     LeftOut,
+    Unknown,
 }
 
 /// How many [`Count`]s there are.
-pub const COUNTS: usize = Count::LeftOut as usize + 1;
+pub const COUNTS: usize = Count::Unknown as usize + 1;
 
 shared! {
     /// Constants of the programs.
