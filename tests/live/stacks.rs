@@ -303,14 +303,18 @@ fn wait_for_a_cpu() {
     let (after, took_ns) = (threads.each_ref().map(account), start.elapsed().as_nanos() as u64);
     recording.interrupt().success();
     for (at, thread) in threads.iter().enumerate() {
-        let waits = events(&trace, COLUMNS, &format!("pid = {}", thread.pid()));
+        let waits = events(&trace, "time_ns,latency_ns,state", &format!("pid = {}", thread.pid()));
         let by_state = sums(&waits, "state");
         let seen = |state: &str| by_state.get(state).copied().unwrap_or(0);
         let [ran, queued] = [0, 1].map(|part| after[at][part] - before[at][part]);
         assert!(queued * 4 > took_ns, "{at} waited for the CPU for {queued} of {took_ns} ns only");
-        assert_share(&format!("{at} queued, {by_state:?}"), seen("runnable"), took_ns, queued, took_ns, 3.0);
+        // The recording begins before the account, and ends after it.
+        let starts = || waits.iter().map(|wait| number(wait, "time_ns"));
+        let ends = waits.iter().map(|wait| number(wait, "time_ns") + number(wait, "latency_ns"));
+        let span_ns = ends.max().unwrap() - starts().min().unwrap();
+        assert_share(&format!("{at} queued, {by_state:?}"), seen("runnable"), span_ns, queued, took_ns, 3.0);
         let slept = took_ns.saturating_sub(ran + queued);
-        assert_share(&format!("{at} slept, {by_state:?}"), seen("sleep"), took_ns, slept, took_ns, 3.0);
+        assert_share(&format!("{at} slept, {by_state:?}"), seen("sleep"), span_ns, slept, took_ns, 3.0);
     }
 }
 
