@@ -63,7 +63,7 @@ COUNTERS = [
 
 
 class Asked(NamedTuple):
-    """The report of a block, or the reason why there is none, and the notes on it."""
+    """The report of a block or why there is none, and its notes."""
 
     found: Application | None
     failure: Error | None

@@ -120,7 +120,7 @@ impl Source {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StackKinds {
     /// Threads are looked at many times a second. An event is a wait: the samples of a thread that did not move in between. Its
-    /// latency is the sum of the intervals between looks that saw it, so that sums of latencies are unbiased shares of the time
+    /// latency is the sum of the intervals between looks that saw it, so that sums of latencies are shares of the time
     /// waited, while a single one is right within an interval. With `off_cpu` the looks only add user stacks and files
     /// to its events.
     pub sampled: bool,

@@ -25,9 +25,9 @@ pub fn sampling(note: &Note) -> String {
     let longest =
         if longest_ns > p95_ns { format!(", the longest {}", format_duration(*longest_ns)) } else { String::new() };
     let mut text = format!(
-        "threads were sampled {}, every {median} (95 % within {p95}{longest}, asked for {asked}): sums of latencies are unbiased, \
-         but a wait that was seen once has the interval as its latency, and most shorter ones were not seen (-s offcpu \
-         times every wait)",
+        "threads were sampled {}, every {median} (95 % within {p95}{longest}, asked for {asked}): sums of latencies are \
+         shares of the time waited, but a wait that was seen once has the interval as its latency, and most shorter ones \
+         were not seen (-s offcpu times every wait)",
         plural(*passes, "time")
     );
     if *parts_ns > 0 {

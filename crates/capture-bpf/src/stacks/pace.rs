@@ -1,4 +1,4 @@
-//! How often is sampled: as often as was asked for, or as the budget allows.
+//! How often is sampled: as often as was asked for, or as the budget allows; and with which priority the sampler waits until then.
 
 use latscope_histogram::{Grid, Histogram, Rule};
 use std::time::{Duration, Instant};
