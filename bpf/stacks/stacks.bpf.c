@@ -41,6 +41,8 @@ struct known {
 	u64 queued_ns; /* what it had waited for a CPU by then, of all its life */
 	u32 sampled_state;
 	u32 out_state;
+	u32 outs; /* how often it had left the CPU by then */
+	u32 pad;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -512,20 +514,47 @@ static __always_inline void put_wait(struct task_struct *task, const struct know
 	put(desk);
 }
 
+/*
+ * Hands on a wait of which nobody saw the end, when its thread leaves the CPU again: in virtual machines a switch to a thread is missed now and
+ * then. When the wait ended is known from the account of the scheduler; where the thread stood is not.
+ */
+static __always_inline void put_unseen(struct task_struct *task, const struct known *is, u64 came)
+{
+	struct desk *desk = describe(task, AT_SWITCH, FROM_SWITCH);
+	struct stack_record *to;
+
+	if (!desk)
+		return;
+	to = &desk->to.record;
+	to->flags |= FLAG_NO_COPY;
+	to->stamp_ns = to->copied_ns = monotonic(came, bpf_ktime_get_ns());
+	to->state = is->out_state;
+	to->since_ns = to->stamp_ns - (came - is->out_ns);
+	to->woken_ns = woken_at(is, queued_of(task, came), to->since_ns, to->stamp_ns);
+	put(desk);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(switched, bool preempt, struct task_struct *from, struct task_struct *next, unsigned int state)
 {
 	u64 now = scheduler_clock(from), came;
 	struct known *is;
+	u32 outs;
 
 	look_at_clocks(now);
 	if (from->pid && wanted(from) && (!is_kthread(from) || (!preempt && (state & (DISK_SLEEP | NOLOAD)) == DISK_SLEEP))) {
 		is = bpf_task_storage_get(&known, from, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (is) {
-			/* What is still noted of the wait before is that it was short. */
+			outs = from->nvcsw + from->nivcsw;
+			/* What is still noted of the wait before is that it was short, or that this program did not run when it ended. */
 			came = arrived_at(from);
-			if (is->out_ns && came && (s64)(came - is->out_ns) < (s64)config.threshold_ns && !is_left_out(from))
-				count_short(is->out_ns, came);
+			if (is->out_ns && came && !is_left_out(from)) {
+				if ((s64)(came - is->out_ns) < (s64)config.threshold_ns)
+					count_short(is->out_ns, came);
+				else if (outs == is->outs + 1)
+					put_unseen(from, is, came);
+			}
+			is->outs = outs;
 			is->out_ns = now;
 			is->queued_ns = queued_of(from, now);
 			is->out_state = preempt ? 0 : state;

@@ -141,7 +141,7 @@ fn a_lock_that_is_never_given_is_seen_while_it_lasts() {
         until("the thread in the table", || view.out_so_far().lines().any(is_shown));
         let (ended, shown) = (recording.interrupt(), view.interrupt());
         assert_eq!((ended.status, shown.status), (Some(0), Some(0)), "{} {}", ended.err, shown.err);
-        let note = "1 wait for something other than storage (a timer, a lock, a message) has not ended";
+        let note = "1 wait for something other than storage (a timer, a lock, a message, a CPU) has not ended";
         for printed in [&ended.err, &shown.success(), &latscope(&["summary", "-r", trace]).success()] {
             assert!(printed.contains(note) && !printed.contains("longest without"), "{printed}");
         }

@@ -248,7 +248,7 @@ fn longest_unfinished(unfinished: &[Unfinished]) -> impl Iterator<Item = (Severi
         let (has, counts) = if sleeps.len() == 1 { ("has", "counts with its") } else { ("have", "count with their") };
         let waits = plural(sleeps.len() as u64, "wait");
         let text = format!(
-            "{waits} for something other than storage (a timer, a lock, a message) {has} not ended and {counts} time so far"
+            "{waits} for something other than storage (a timer, a lock, a message, a CPU) {has} not ended and {counts} time so far"
         );
         (Severity::Note, text)
     });

@@ -44,7 +44,7 @@ fn threads_that_sleep_are_counted_and_not_named() {
         Unfinished { what: what.into(), start_ns: 0, at_least_ns, wait, values }
     };
     context.unfinished = vec![request("epoll_wait", Wait::Sleeps, 9_000_000_000)];
-    let rest = "other than storage (a timer, a lock, a message)";
+    let rest = "other than storage (a timer, a lock, a message, a CPU)";
     let one = format!("1 wait for something {rest} has not ended and counts with its time so far");
     assert_eq!(texts(&context), [one]);
     context.unfinished.extend([request("futex", Wait::Sleeps, 7), request("pread64", Wait::Counts, 2_000_000)]);

@@ -152,9 +152,14 @@ impl Context {
 
     /// Whether a wait that starts at this moment had begun before the capture, so that its latency is a lower bound.
     pub fn had_begun(&self, start_ns: i64) -> bool {
-        /// The clock of the kernel is read again and again, and its relation to the wall clock changes by as much.
-        const SLACK_NS: u64 = 1_000_000;
-        self.begun_before_ns.iter().any(|&moment_ns| start_ns.abs_diff(moment_ns) < SLACK_NS)
+        self.begun_before_ns.contains(&start_ns)
+    }
+
+    /// Waits that had begun before the capture count from this moment, too: once more where the wall clock was set meanwhile.
+    pub fn count_begun_from(&mut self, moment_ns: i64) {
+        if !self.had_begun(moment_ns) && self.begun_before_ns.len() < Context::LOSS_RANGES_KEPT {
+            self.begun_before_ns.push(moment_ns);
+        }
     }
 
     /// Whether the trace ends before the capture did: what waited at its end went on to wait.

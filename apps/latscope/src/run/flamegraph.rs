@@ -21,6 +21,9 @@ pub fn run(pipeline: &Pipeline, plan: Flamegraph) -> Result<(), Failure> {
             let (tree, contexts) = pipeline.stacks(&plan.by)?;
             let unit = plan.width.unwrap_or(tree.usual_width());
             refuse_stacks(&tree, unit)?;
+            if tree.total().samples == 0 {
+                say!("latscope: No events to show: the flame graph is empty.");
+            }
             return output::text(plan.output.as_deref(), &draw(Flames::Tree(&tree), &contexts, unit));
         }
         Some(Against::Filter(filter)) => {

@@ -137,7 +137,8 @@ impl StackEvents {
     fn add(&mut self, record: &Record, parts: &Parts) {
         let clock = self.programs.clock;
         match record.source {
-            source::SWITCH if self.programs.sees_returns && !record.has(flag::KTHREAD) => {
+            // One that was seen only when its thread left the CPU again does not return from it.
+            source::SWITCH if self.programs.sees_returns && !record.has(flag::KTHREAD | flag::NO_COPY) => {
                 self.returns.keep(record, parts, ())
             }
             source::SWITCH => self.add_wait(record, parts, clock),
@@ -249,7 +250,7 @@ impl StackEvents {
         let waiting: Vec<(Waiting, Doing, u64, u64)> = self.lasting().into_iter().map(of).collect();
         let begun_ns = self.programs.clock.unix_ns(self.programs.started_ns);
         let context = &mut self.programs.context;
-        context.begun_before_ns = vec![begun_ns];
+        context.count_begun_from(begun_ns);
         context.unfinished.clear();
         // What ended stays in the rows until it is handed on.
         self.waiting.follow(&self.rows.batch);

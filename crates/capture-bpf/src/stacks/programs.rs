@@ -198,7 +198,9 @@ impl Programs {
         unknown: u64,
         timed_ns: u64,
     ) -> Result<(), Error> {
-        self.clock.follow();
+        if self.clock.follow() {
+            self.context.count_begun_from(self.clock.unix_ns(self.started_ns));
+        }
         let mut counts = self.loaded.counts::<COUNTS>()?;
         for (count, before) in [Count::Short, Count::ShortNs].into_iter().zip(self.short_before) {
             counts[count as usize] -= before;

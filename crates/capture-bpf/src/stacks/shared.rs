@@ -44,6 +44,7 @@ pub mod flag {
     pub const IOWAIT: u16 = 2;
     pub const KTHREAD: u16 = 4;
     pub const RUNNING: u16 = 8;
+    pub const NO_COPY: u16 = 16;
     pub const NOT_DRAWN: u16 = 32;
 }
 
@@ -236,6 +237,7 @@ mod tests {
             (flag::SAME.into(), "FLAG_SAME"),
             (flag::KTHREAD.into(), "FLAG_KTHREAD"),
             (flag::RUNNING.into(), "FLAG_RUNNING"),
+            (flag::NO_COPY.into(), "FLAG_NO_COPY"),
             (flag::NOT_DRAWN.into(), "FLAG_NOT_DRAWN"),
         ];
         let names: Vec<_> = ours.iter().map(|&(_, name)| name).collect();

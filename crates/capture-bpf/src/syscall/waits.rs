@@ -104,7 +104,7 @@ impl Waits {
         }
         waits.sort_unstable_by_key(|(wait, _)| std::cmp::Reverse(wait.record.latency_ns));
         waits.truncate(ROWS);
-        tracing.context.begun_before_ns = vec![tracing.clock.unix_ns(attached_ns)];
+        tracing.context.count_begun_from(tracing.clock.unix_ns(attached_ns));
         tracing.context.unfinished.clear();
         for (wait, texts) in &waits {
             self.push(wait, texts, tracing);
