@@ -42,7 +42,7 @@ struct known {
 	u32 sampled_state;
 	u32 out_state;
 	u32 outs; /* how often it had left the CPU by then */
-	u32 pad;
+	u32 out_iowait;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -395,6 +395,7 @@ int sample(struct bpf_iter__task *about)
 		/* It left the CPU before anybody looked: its wait counts from now on. */
 		is->queued_ns = queued_of(task, now - scheduler.behind);
 		is->out_state = state;
+		is->out_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
 		is->out_ns = now - scheduler.behind;
 	}
 	if (is->sampled == switches + 1 && is->sampled_state == (state << 1 | runs)) {
@@ -479,16 +480,27 @@ static int returned(struct bpf_map *map, void *key, void *value)
 	return 0;
 }
 
+/* The wait of a thread that ended at `until` of the scheduler's clock, when its record is stamped. */
+static __always_inline void put_times(struct stack_record *to, struct task_struct *task, const struct known *is, u64 until)
+{
+	to->state = is->out_state;
+	if (is->out_iowait)
+		to->flags |= FLAG_IOWAIT;
+	to->since_ns = to->stamp_ns - (until > is->out_ns ? until - is->out_ns : 0);
+	to->woken_ns = woken_at(is, queued_of(task, until), to->since_ns, to->stamp_ns);
+	to->copied_ns = to->stamp_ns;
+}
+
 /* Hands on the wait of a thread that is over, or counts it. */
 static __always_inline void put_wait(struct task_struct *task, const struct known *is, u64 now)
 {
-	u64 away = now > is->out_ns ? now - is->out_ns : 0, first;
 	struct stack_record *to;
 	struct desk *desk;
+	u64 first;
 
 	if (!was_seen_to_leave(task, is) || is_left_out(task))
 		return;
-	if (away < config.threshold_ns) {
+	if ((s64)(now - is->out_ns) < (s64)config.threshold_ns) {
 		count_short(is->out_ns, now);
 		return;
 	}
@@ -497,11 +509,7 @@ static __always_inline void put_wait(struct task_struct *task, const struct know
 		return;
 	to = &desk->to.record;
 	to->stamp_ns = bpf_ktime_get_ns();
-	to->state = is->out_state;
-	to->since_ns = to->stamp_ns - away;
-	to->woken_ns = woken_at(is, queued_of(task, now), to->since_ns, to->stamp_ns);
-	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
-		to->flags |= FLAG_IOWAIT;
+	put_times(to, task, is, now);
 	put_kernel_stack(desk, bpf_get_task_stack(task, desk->to.texts, KERNEL_FRAMES * sizeof(u64), 0));
 	if (!(to->flags & FLAG_KTHREAD)) {
 		first = put_registers(task, to);
@@ -510,7 +518,6 @@ static __always_inline void put_wait(struct task_struct *task, const struct know
 		if (config.user_stacks)
 			ON_RETURN(task, to->tid, to->switches, returned);
 	}
-	to->copied_ns = to->stamp_ns;
 	put(desk);
 }
 
@@ -527,10 +534,8 @@ static __always_inline void put_unseen(struct task_struct *task, const struct kn
 		return;
 	to = &desk->to.record;
 	to->flags |= FLAG_NO_COPY;
-	to->stamp_ns = to->copied_ns = monotonic(came, bpf_ktime_get_ns());
-	to->state = is->out_state;
-	to->since_ns = to->stamp_ns - (came - is->out_ns);
-	to->woken_ns = woken_at(is, queued_of(task, came), to->since_ns, to->stamp_ns);
+	to->stamp_ns = monotonic(came, bpf_ktime_get_ns());
+	put_times(to, task, is, came);
 	put(desk);
 }
 
@@ -558,6 +563,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *from, struct task_struc
 			is->out_ns = now;
 			is->queued_ns = queued_of(from, now);
 			is->out_state = preempt ? 0 : state;
+			is->out_iowait = BPF_CORE_READ_BITFIELD(from, in_iowait);
 		} else
 			count(COUNT_UNKNOWN);
 	}
