@@ -32,7 +32,7 @@ ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 # Runs and time of the programs that a process has loaded: "runs ns" in a line each.
 runs() {
     awk '/^run_time_ns/ { time = $2 } /^run_cnt/ { if ($2 > 0) printf "    a program ran %d times, %.0f ns each\n", $2, time / $2 }' \
-        "/proc/$1/fdinfo/"* 2> /dev/null | sort -u
+        "/proc/$1/fdinfo/"* 2> /dev/null | sort -u || true # files come and go
 }
 
 # measure NAME COMMAND...: starts it, waits until it is warm, and reports its share of a CPU.
@@ -108,7 +108,7 @@ fi
 counters() {
     local capture
     for capture in without slow; do
-        cat "/proc/${pids[$capture]}/fdinfo/"* 2> /dev/null | awk -v capture="$capture" '
+        { cat "/proc/${pids[$capture]}/fdinfo/"* 2> /dev/null || true; } | awk -v capture="$capture" '
             /^prog_id/ { id = $2 } /^run_time_ns/ { time[id] = $2 } /^run_cnt/ { runs[id] = $2 }
             END { for (id in runs) print capture, id, time[id], runs[id] }'
     done

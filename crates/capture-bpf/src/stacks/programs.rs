@@ -13,8 +13,9 @@ use latscope_event::{Anomaly, Clock, Context, Field, LossRange, Note};
 use libbpf_rs::{Link, MapType};
 use std::time::{Duration, Instant};
 
-/// The memory of each map stands in a file of its own, and reading all of them costs as much as looking at a hundred threads.
-const MEMORY_EVERY: Duration = Duration::from_secs(2);
+/// What stands in a file of its own for each map or program is asked so seldom: reading all of them costs as much as looking at a hundred
+/// threads.
+const ASK_EVERY: Duration = Duration::from_secs(2);
 
 /// Attached programs.
 pub struct Programs {
@@ -34,8 +35,10 @@ pub struct Programs {
     calls: [u8; CALLS],
     lost: u64,
     refreshed_ns: i64,
-    /// What the maps occupy, and when that was asked.
-    memory: Option<(Instant, u64)>,
+    /// What the maps occupy, how often a program did not run, and when that was asked.
+    asked: Option<(Instant, [u64; 2])>,
+    /// As the programs have it.
+    drawn: Option<u32>,
     /// When the programs were stopped.
     ended_ns: Option<i64>,
 }
@@ -161,7 +164,8 @@ impl Programs {
             calls: config.calls,
             lost: 0,
             refreshed_ns: now_ns,
-            memory: None,
+            asked: None,
+            drawn: None,
             ended_ns: None,
         })
     }
@@ -178,8 +182,11 @@ impl Programs {
     }
 
     /// Has the sampler look at all threads; what it finds is in the ring then. Of 2^32 user stacks it copies so many.
-    pub fn pass(&self, drawn: u32) -> Result<(), Error> {
-        self.loaded.set_variable(".data.drawn", drawn)?;
+    pub fn pass(&mut self, drawn: u32) -> Result<(), Error> {
+        if self.drawn != Some(drawn) {
+            self.loaded.set_variable(".data.drawn", drawn)?;
+            self.drawn = Some(drawn);
+        }
         self.loaded.set_variable(".data.copied", 0)?;
         self.loaded.run_iterator(&self.sampler)
     }
@@ -206,10 +213,13 @@ impl Programs {
             counts[count as usize] -= before;
         }
         let of = |count: Count| counts[count as usize];
+        let recent = self.asked.filter(|(asked, _)| self.ended_ns.is_none() && asked.elapsed() < ASK_EVERY);
+        let ask = || (Instant::now(), [self.loaded.memory_bytes(), self.loaded.recursion_misses()]);
+        let (_, [memory_bytes, misses]) = *self.asked.insert(recent.unwrap_or_else(ask));
         let tally = &mut self.context.tally;
         *tally = Default::default();
         let lost = of(Count::RingFull) + of(Count::Unknown);
-        tally.add(Anomaly::LostRecords, lost + self.loaded.recursion_misses());
+        tally.add(Anomaly::LostRecords, lost + misses);
         tally.add(Anomaly::ProcessGone, unknown);
         let now_ns = self.ended_ns.unwrap_or_else(|| self.clock.now_ns());
         let newly_lost = lost.saturating_sub(self.lost);
@@ -220,10 +230,6 @@ impl Programs {
         self.lost = lost;
         self.refreshed_ns = now_ns;
         self.context.cover(now_ns);
-        let is_recent = |asked: &Instant| asked.elapsed() < MEMORY_EVERY;
-        let recent = self.memory.filter(|(asked, _)| is_recent(asked));
-        let (_, memory_bytes) =
-            *self.memory.insert(recent.unwrap_or_else(|| (Instant::now(), self.loaded.memory_bytes())));
         let mut property = |key: &str, value: u64| {
             self.context.properties.insert(key.into(), value.to_string());
         };
